@@ -1,0 +1,55 @@
+"""Every error the package raises on purpose.
+
+    CerebroError
+    ├── UsageError          an argument, a name or a config is wrong
+    │   ├── MissingError    a table, column or model does not exist
+    │   ├── ExistsError     an output exists already
+    │   └── DataError       the rows themselves are unfit: NULL, NaN, ragged, one class
+    ├── SetupError          the server or the machine lacks something
+    └── RunError            a run failed, was cancelled, or cannot go on
+
+A message is one sentence: the thing, its value, what was expected, and the remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Iterable
+
+
+class CerebroError(Exception):
+    """Base of all errors raised on purpose; `sqlstate` is what SQL callers see."""
+
+    sqlstate = "XX000"
+
+
+class UsageError(CerebroError):
+    sqlstate = "22023"  # invalid_parameter_value
+
+
+class MissingError(UsageError):
+    sqlstate = "42704"  # undefined_object
+
+
+class ExistsError(UsageError):
+    sqlstate = "42710"  # duplicate_object
+
+
+class DataError(UsageError):
+    sqlstate = "22000"  # data_exception
+
+
+class SetupError(CerebroError):
+    sqlstate = "58000"  # system_error
+
+
+class RunError(CerebroError):
+    sqlstate = "55000"  # object_not_in_prerequisite_state
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> UsageError:
+    """An error for a name outside a closed list, with the nearest known name."""
+    names = {known_name.lower(): known_name for known_name in sorted(known)}
+    near = difflib.get_close_matches(str(name).lower(), list(names), n=1, cutoff=0.5)
+    guess = f"did you mean {names[near[0]]!r}? " if near else ""
+    return UsageError(f"unknown {what} {name!r}: {guess}known are {', '.join(names.values())}")

@@ -1,0 +1,1 @@
+"""What the SQL functions call: thin adapters from PL/Python to the package."""

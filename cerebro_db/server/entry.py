@@ -1,0 +1,27 @@
+"""How every SQL function enters the package: one wrapper that turns our errors into SQL errors."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, TypeVar
+
+from cerebro_db.errors import CerebroError
+
+Result = TypeVar("Result")
+
+
+def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
+    """Wrap `body(plpy, ...)`: a CerebroError reaches SQL as `cerebro: <sentence>` with its SQLSTATE.
+
+    PL/Python shows the class name of an uncaught exception before its message, hence the class.
+    """
+
+    @functools.wraps(body)
+    def enter(plpy: Any, *arguments: Any, **named: Any) -> Result:
+        try:
+            return body(plpy, *arguments, **named)
+        except CerebroError as error:
+            shown = type("cerebro", (plpy.Error,), {"__module__": "builtins", "sqlstate": error.sqlstate})
+            raise shown(str(error)) from None
+
+    return enter

@@ -1,0 +1,47 @@
+"""The `Database` seam inside a backend, over PL/Python's `plpy`."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Tuple
+
+from cerebro_db.database import Row
+from cerebro_db.sqltext import Fragment, numbered
+
+
+class PlpyDatabase:
+    """The caller's own session. Plans are prepared once per statement and value types."""
+
+    def __init__(self, plpy: Any) -> None:
+        self._plpy = plpy
+        self._plans: Dict[Tuple[str, Tuple[str, ...]], Any] = {}
+
+    def rows(self, sql: Fragment, **values: Any) -> List[Row]:
+        plan, arguments = self._prepared(sql, values)
+        result = self._plpy.execute(plan, arguments)
+        return [dict(row) for row in result] if result.nrows() and len(result) else []
+
+    def stream(self, sql: Fragment, **values: Any) -> Iterator[Row]:
+        plan, arguments = self._prepared(sql, values)
+        yield from self._plpy.cursor(plan, arguments)
+
+    def notice(self, message: str) -> None:
+        self._plpy.info(message)
+
+    def _prepared(self, sql: Fragment, values: Dict[str, Any]) -> Tuple[Any, List[Any]]:
+        text, names = numbered(sql)
+        arguments = [values[name] for name in names]
+        types = tuple(_type_of(value) for value in arguments)
+        plan = self._plans.get((text, types))
+        if plan is None:
+            plan = self._plans[text, types] = self._plpy.prepare(text, list(types))
+        return plan, arguments
+
+
+def _type_of(value: Any) -> str:
+    """The SQL type a Python value is bound as; None binds as text and is cast in the query."""
+    if isinstance(value, (list, tuple)):
+        return _type_of(next((item for item in value if item is not None), "")) + "[]"
+    for kind, name in ((bool, "boolean"), (int, "bigint"), (float, "float8"), (bytes, "bytea")):
+        if isinstance(value, kind):
+            return name
+    return "text"

@@ -1,0 +1,71 @@
+-- What users read. A row shows to its owner and to members of the owner's role.
+
+create view cerebro.run with (security_barrier) as
+select r.run_id, r.owner, r.name, r.description, r.source_table, r.packed_table, r.validation_table
+     , r.model_output_table, r.model_selection_table, r.num_iterations, r.strategy, r.ranking
+     , case when r.status = 'running' and not cerebro_private.is_coordinated(r.run_id)
+            then 'interrupted' else r.status end as status
+     , r.error, r.coordinator_pid, r.started_at, r.trained_at, r.finished_at
+  from cerebro_private.run r
+ where pg_has_role(current_user, r.owner, 'member');
+comment on view cerebro.run is 'Runs of the caller: one row per madlib_mop_fit.';
+
+create view cerebro.config with (security_barrier) as
+select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch, c.state_bytes, c.status, c.error
+  from cerebro_private.config c
+  join cerebro_private.run r on r.run_id = c.run_id
+ where pg_has_role(current_user, r.owner, 'member');
+comment on view cerebro.config is 'Configs of each run with their state: waiting, training, finished, diverged or failed.';
+
+create view cerebro.hop with (security_barrier) as
+select h.*
+  from cerebro_private.hop h
+  join cerebro_private.run r on r.run_id = h.run_id
+ where pg_has_role(current_user, r.owner, 'member');
+comment on view cerebro.hop is 'Finished hops with metrics and where the time went [s].';
+
+create view cerebro.metric with (security_barrier) as
+select h.run_id, h.mst_key, h.epoch
+     , sum(h.rows) as rows
+     , sum(h.loss * h.rows) / sum(h.rows) as training_loss
+     , sum(h.metric * h.rows) / sum(h.rows) as training_metric
+     , max(h.validation_loss) as validation_loss
+     , max(h.validation_metric) as validation_metric
+     , max(extract(epoch from h.finished_at - r.started_at))::double precision as elapsed_seconds
+  from cerebro_private.hop h
+  join cerebro_private.run r on r.run_id = h.run_id
+ where pg_has_role(current_user, r.owner, 'member')
+ group by h.run_id, h.mst_key, h.epoch, r.started_at
+having count(*) = (select count(*) from cerebro_private.segment s where s.run_id = h.run_id);
+comment on view cerebro.metric is 'Loss and metric of each config after each finished epoch; training values come from the training pass.';
+
+create view cerebro.progress with (security_barrier) as
+select r.run_id, r.name, r.status
+     , coalesce(done.hops, 0) as hops_done
+     , planned.hops as hops_total
+     , round(100.0 * coalesce(done.hops, 0) / greatest(planned.hops, 1), 1) as percent
+     , coalesce(done.rows, 0) as rows_done
+     , round(extract(epoch from coalesce(r.trained_at, clock_timestamp()) - r.started_at)::numeric, 1) as seconds
+     , case when r.status = 'running' and done.hops > 0 then
+            round((extract(epoch from clock_timestamp() - r.started_at)
+                   * (planned.hops - done.hops) / done.hops)::numeric, 1) end as seconds_left
+     , round((coalesce(done.rows, 0)
+              / greatest(extract(epoch from coalesce(r.trained_at, clock_timestamp()) - r.started_at), 0.001))::numeric)
+       as rows_per_second
+     , best.mst_key as best_mst_key
+     , coalesce(best.validation_metric, best.training_metric) as best_metric
+     , coalesce(best.validation_loss, best.training_loss) as best_loss
+     , r.error
+  from cerebro.run r
+ cross join lateral (
+       select count(*) * r.num_iterations
+              * (select count(*) from cerebro.config c where c.run_id = r.run_id) as hops
+         from cerebro_private.segment s where s.run_id = r.run_id) planned
+  left join lateral (
+       select count(*) as hops, sum(h.rows) as rows from cerebro.hop h where h.run_id = r.run_id) done on true
+  left join lateral (
+       select m.mst_key, m.validation_metric, m.training_metric, m.validation_loss, m.training_loss
+         from cerebro.metric m where m.run_id = r.run_id
+        order by cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
+                                    , coalesce(m.validation_loss, m.training_loss)) nulls last, m.mst_key, m.epoch limit 1) best on true;
+comment on view cerebro.progress is 'One line per run: how far it is, how fast, how long still [s], and the best config so far.';
