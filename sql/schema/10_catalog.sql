@@ -41,7 +41,7 @@ create table cerebro_private.config (
   , model_arch json not null
   , state_bytes bigint
   , status text not null default 'waiting'
-        check (status in ('waiting', 'training', 'finished', 'diverged', 'failed'))
+        check (status in ('waiting', 'finished', 'diverged', 'failed'))
   , error text
   , primary key (run_id, mst_key)
 );
