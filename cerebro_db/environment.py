@@ -1,0 +1,41 @@
+"""Facts about this machine that more than one layer needs: the home folder, the interpreter."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Optional
+
+
+def home() -> Path:
+    """Where the embedded server and the virtual environment live: $CEREBRO_HOME, or a default per user."""
+    if os.environ.get("CEREBRO_HOME"):
+        return Path(os.environ["CEREBRO_HOME"]).expanduser().absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/cerebro-db")
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "cerebro-db"
+
+
+def embedded_dsn(where: Optional[Path] = None) -> Optional[str]:
+    """The DSN of the embedded server when it is up, else None."""
+    folder = where or home()
+    recorded = folder / "dsn"
+    try:
+        up = (folder / "data" / "postmaster.pid").exists()
+        return recorded.read_text("utf-8").strip() if up else None
+    except OSError:
+        return None
+
+
+def interpreter() -> str:
+    """Minor version of the running interpreter, such as `3.11`."""
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def linked_python(library: Path) -> Optional[str]:
+    """Minor version of the libpython that a `plpython3.so` is linked with; None when it names none."""
+    found = re.search(rb"libpython(3\.\d+)", library.read_bytes())
+    return found.group(1).decode() if found else None
