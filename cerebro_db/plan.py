@@ -65,12 +65,18 @@ class Plan:
         raw = asdict(self)
         raw["layout"] = json.loads(self.layout.to_json())
         raw["options"] = self.options.to_dict()
+        # For SQL that reads the plan; parsed parameters are derived again when the plan is read.
+        raw["objectives"] = [
+            {"mst_key": config.mst_key, "loss": config.compiled.loss, "metric": config.compiled.metric}
+            for config in self.configs
+        ]
         return json.dumps({"version": VERSION, **raw}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         raw = json.loads(text)
         version = raw.pop("version")
+        del raw["objectives"]
         if version != VERSION:
             raise RunError(
                 f"the run was planned by version {version} of the plan, expected {VERSION}: "

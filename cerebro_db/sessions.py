@@ -40,6 +40,7 @@ class Server:
     listens: bool
     superuser: str
     caller: str
+    caller_pid: int
     caller_is_superuser: bool
     version: int
 
@@ -61,6 +62,11 @@ class Loopback:
         self._password = secrets.token_hex(32)
         if not self._server.caller_is_superuser:
             self._make_role()
+
+    @property
+    def caller_pid(self) -> int:
+        """Process of the caller's session, which coordinates."""
+        return self._server.caller_pid
 
     def connect(self) -> PsycopgDatabase:
         """A session that answers at once, for the catalog."""

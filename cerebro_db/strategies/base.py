@@ -26,7 +26,10 @@ class Strategy(Protocol):
     name: ClassVar[str]
 
     def check(self, plan: Plan) -> None:
-        """Build every config where it will train; raises UsageError before anything is recorded."""
+        """Begin to build every config where it will train; `ready` tells what came of it."""
+
+    def ready(self, seconds: float) -> bool:
+        """Whether start and check are over, waiting at most so long. Raises UsageError for a misfit."""
 
     def begin(self, run_id: int) -> None:
         """Open every segment of the run; each is reported as SegmentUp when it can take a hop."""

@@ -35,12 +35,10 @@ class InRdbms:
 
     def check(self, plan: Plan) -> None:
         """In the first segment's session, while the others do their first imports."""
-        segment, session = next(iter(self._sessions.items()))
+        session = next(iter(self._sessions.values()))
         session.send(query("strategies", "check_plan"), plan=plan.to_json())
-        self._check = segment
 
-    def checked(self, seconds: float) -> bool:
-        """Whether the check of `check` is over and all sessions are warm; raises what it found."""
+    def ready(self, seconds: float) -> bool:
         wait_any(list(self._sessions.values()), seconds)
         for session in self._sessions.values():
             try:

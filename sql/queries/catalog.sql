@@ -75,3 +75,16 @@ select cerebro_private.save_hop(
 select r.run_id, r.status, r.error, r.source_table, r.model_output_table, r.num_iterations, r.strategy
      , r.coordinator_pid, r.ranking
   from cerebro.run r where r.run_id = %(run_id)s::integer;
+
+-- progress --
+-- How far the caller's runs are; one run, or all when run_id is NULL.
+select p.run_id, p.name, p.status, p.hops_done, p.hops_total, p.percent::float8 as percent, p.seconds::float8 as seconds
+     , p.seconds_left::float8 as seconds_left, p.rows_per_second::float8 as rows_per_second
+     , p.best_mst_key, p.best_metric, p.best_loss, p.error
+  from cerebro.progress p
+ where %(run_id)s::integer is null or p.run_id = %(run_id)s::integer
+ order by p.run_id;
+
+-- forget_run --
+-- Remove a run with its states and history.
+select cerebro_private.forget_run(%(run_id)s::integer);

@@ -6,6 +6,7 @@ select current_database()::text as dbname
      , coalesce(l.listen_addresses, '') <> '' as listens
      , l.superuser::text as superuser
      , r.rolname::text as caller
+     , pg_backend_pid() as caller_pid
      , r.rolsuper as caller_is_superuser
      , current_setting('server_version_num')::integer as version
   from cerebro_private.loopback() l
