@@ -102,7 +102,7 @@ Instruction = Union[StartHop, EpochDone, ConfigFailed, ConfigDone]
 @dataclass(frozen=True)
 class State:
     segments: Tuple[int, ...]
-    #: "greedy" (a free segment at once) or "round" (the paper's barrier after every round).
+    #: "greedy" (a free segment at once) or "round" (the paper's barrier: all segments up and free).
     order: str = "greedy"
     #: A hop that failed this often ends its config.
     max_failures: int = 3
@@ -230,7 +230,7 @@ def _startable(state: State) -> List[Hop]:
     then short. A config's remaining seconds are its remaining hops times its mean hop; a config
     that has not been measured counts as the slowest known one, so that long ones are found early.
     """
-    if state.order == "round" and state.running:
+    if state.order == "round" and (state.running or state.up != set(state.segments)):
         return []
     busy = {hop.config for hop in state.running}
     free = set(state.up) - {hop.segment for hop in state.running}

@@ -1,7 +1,6 @@
 -- Finish a run that was killed, cancelled or failed; no finished hop runs again.
 create or replace function cerebro.madlib_mop_resume(
-    run_id integer
-  , out resumed_run_id integer
+    inout run_id integer
   , out status text
   , out configs integer
   , out best_mst_key integer
@@ -9,7 +8,7 @@ create or replace function cerebro.madlib_mop_resume(
   , out seconds double precision)
 language plpython3u volatile as $python$
     from cerebro_db.server import fit
-    return dict(fit.resume(plpy, run_id), resumed_run_id=run_id)
+    return fit.resume(plpy, run_id)
 $python$;
 comment on function cerebro.madlib_mop_resume(integer) is
     'Go on with an interrupted run from its last committed hops to the same result, then write its outputs.';
