@@ -23,6 +23,9 @@ FETCH_ROWS = 5000
 
 _LIBPQ = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 _DECLARE = Fragment("declare {cursor} no scroll cursor for {query}")
+#: Statements in which a value has a type; others (create role) take literals only.
+_PLANNED = frozenset(("select", "insert", "update", "delete", "with", "values", "declare"))
+_VERB = re.compile(r"(?:\s|--[^\n]*\n)*(\w*)")
 _SEVERITY = re.compile(r"^[A-Z0-9]+:\s+")
 _cursor_numbers = itertools.count(1)
 
@@ -167,12 +170,19 @@ def _ignore(message: str) -> None:
 
 def _bound(sql: Fragment, values: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
     plain = {name: _plain(value) for name, value in values.items()}
+    if _verb(sql) not in _PLANNED:
+        return sql, plain
 
     def typed(match: re.Match[str]) -> str:
         name = match.group(1)
         return match.group(0) if name is None else f"cast(%({name})s as {sql_type(plain[name])})"
 
     return re.sub(r"%\((\w+)\)s|%%", typed, sql), plain
+
+
+def _verb(sql: str) -> str:
+    found = _VERB.match(sql)
+    return found.group(1).lower() if found else ""
 
 
 def _plain(value: Any) -> Any:

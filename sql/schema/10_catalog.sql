@@ -39,14 +39,12 @@ create table if not exists cerebro_private.config (
   , compile_params text not null
   , fit_params text not null
   , model_arch json not null
-  , state_bytes bigint
   , status text not null default 'waiting'
         check (status in ('waiting', 'finished', 'diverged', 'failed'))
   , error text
   , primary key (run_id, mst_key)
 );
 comment on table cerebro_private.config is 'One architecture with one set of hyper-parameters in a run.';
-comment on column cerebro_private.config.state_bytes is 'Size of the hopping state: weights, optimizer, RNG, counters [bytes].';
 
 create table if not exists cerebro_private.segment (
     run_id integer not null references cerebro_private.run on delete cascade

@@ -11,7 +11,9 @@ select r.run_id, r.owner, r.name, r.description, r.source_table, r.packed_table,
 comment on view cerebro.run is 'Runs of the caller: one row per madlib_mop_fit.';
 
 create or replace view cerebro.config with (security_barrier) as
-select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch, c.state_bytes
+select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch
+     , (select max(h.state_bytes) from cerebro_private.hop h
+         where h.run_id = c.run_id and h.mst_key = c.mst_key) as state_bytes
      , case when c.status = 'waiting' and exists (
             select 1 from cerebro_private.hop h where h.run_id = c.run_id and h.mst_key = c.mst_key)
             then 'training' else c.status end as status
