@@ -8,7 +8,6 @@ import re
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-import numpy as np
 import psycopg2
 from psycopg2 import extensions, extras
 
@@ -188,7 +187,8 @@ def _verb(sql: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
+    # By name: this module is used inside backends, where importing NumPy would start BLAS threads.
+    return value.item() if type(value).__module__ == "numpy" and not value.shape else value
 
 
 def _fetch_count(rows: List[Row]) -> int:

@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 from cerebro_db import __version__
 from cerebro_db.database import Database, one
 from cerebro_db.environment import available_bytes, cores, gpus, interpreter
+from cerebro_db.errors import CerebroError
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
 from cerebro_db.sqltext import query
@@ -26,6 +27,8 @@ from cerebro_db.sqltext import query
 #: Below these a run is likely to fail; a training session takes about 400 MB with torch loaded [bytes].
 LEAST_MEMORY = 1 << 30
 LEAST_DISK = 1 << 30
+#: How long the probe of a loopback session waits for a lock [s].
+LOCK_SECONDS = 5.0
 
 #: Import name and distribution names of what the server half needs.
 PACKAGES = (
@@ -52,7 +55,7 @@ Probe = Callable[[Database], Iterator[Item]]
 @sql_function
 def madlib_mop_check(plpy: Any) -> List[Tuple[str, str, bool, str]]:
     """Rows (item, value, ok, remedy); a probe that fails is a row with ok = false."""
-    failures = (plpy.Error, plpy.SPIError, OSError, ValueError, LookupError)
+    failures = (plpy.Error, plpy.SPIError, CerebroError, ImportError, OSError, ValueError, LookupError)
     return [astuple(item) for item in items(PlpyDatabase(plpy), failures)]
 
 
@@ -62,7 +65,7 @@ def items(database: Database, failures: Tuple[Any, ...]) -> Iterator[Item]:
         try:
             yield from list(probe(database))
         except failures as error:
-            yield Item(name, f"not known: {error}", False, "see the server's log")
+            yield Item(name, "failed", False, str(error))
 
 
 def _machine(database: Database) -> Iterator[Item]:
@@ -126,6 +129,18 @@ def _sessions(database: Database) -> Iterator[Item]:
     yield Item("sessions", f"{row['free']} of {row['most']} free", enough, "" if enough else remedy)
 
 
+def _loopback(database: Database) -> Iterator[Item]:
+    from cerebro_db.sessions import Loopback  # needs psycopg2, which may be what is missing
+
+    loopback = Loopback(database, lock_seconds=LOCK_SECONDS)
+    try:
+        with loopback.connect() as session:
+            facts = one(session, query("check", "session"))
+    finally:
+        loopback.close()
+    yield Item("loopback", f"a session as {facts['caller']} over {facts['way']}")
+
+
 def _roles(database: Database) -> Iterator[Item]:
     row = one(database, query("check", "roles"))
     held = ", ".join(row["held"]) or "neither"
@@ -140,6 +155,7 @@ PROBES: Tuple[Tuple[str, Probe], ...] = (
     ("server", _server),
     ("interpreter", _python),
     ("sessions", _sessions),
+    ("loopback", _loopback),
     ("roles", _roles),
 )
 

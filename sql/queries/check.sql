@@ -15,6 +15,11 @@ select current_setting('max_connections')::integer as most
                   where d.datname = current_database() and s.setrole = 0
                     and c.line like 'cerebro.segments=%%'), 4) as segments;
 
+-- session --
+-- Whose rights a session has, and how it came.
+select current_user::text as caller
+     , case when inet_server_addr() is null then 'the unix socket' else 'TCP' end as way;
+
 -- roles --
 -- The caller, the roles of cerebro that exist, and those that the caller is a member of.
 select current_user::text as caller
