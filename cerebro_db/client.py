@@ -8,7 +8,6 @@ import re
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-import numpy as np
 import psycopg2
 from psycopg2 import extensions, extras
 
@@ -23,6 +22,9 @@ FETCH_ROWS = 5000
 
 _LIBPQ = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 _DECLARE = Fragment("declare {cursor} no scroll cursor for {query}")
+#: Statements in which a value has a type; others (create role) take literals only.
+_PLANNED = frozenset(("select", "insert", "update", "delete", "with", "values", "declare"))
+_VERB = re.compile(r"(?:\s|--[^\n]*\n)*(\w*)")
 _SEVERITY = re.compile(r"^[A-Z0-9]+:\s+")
 _cursor_numbers = itertools.count(1)
 
@@ -167,6 +169,8 @@ def _ignore(message: str) -> None:
 
 def _bound(sql: Fragment, values: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
     plain = {name: _plain(value) for name, value in values.items()}
+    if _verb(sql) not in _PLANNED:
+        return sql, plain
 
     def typed(match: re.Match[str]) -> str:
         name = match.group(1)
@@ -175,10 +179,16 @@ def _bound(sql: Fragment, values: Dict[str, Any]) -> Tuple[str, Dict[str, Any]]:
     return re.sub(r"%\((\w+)\)s|%%", typed, sql), plain
 
 
+def _verb(sql: str) -> str:
+    found = _VERB.match(sql)
+    return found.group(1).lower() if found else ""
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
+    # By name: this module is used inside backends, where importing NumPy would start BLAS threads.
+    return value.item() if type(value).__module__ == "numpy" and not value.shape else value
 
 
 def _fetch_count(rows: List[Row]) -> int:

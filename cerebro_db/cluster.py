@@ -58,16 +58,15 @@ class Status:
 class Cluster:
     """One private cluster under `home`; used from one process at a time.
 
-    `settings` are server settings that win over the computed ones. `python_path` are folders put before
-    the interpreter's site-packages on the server's PYTHONPATH. New sessions import the package as it
-    is then, so a new version needs no restart.
+    `settings` are server settings that win over the computed ones. The server's PYTHONPATH is the
+    folder of the running package, when its user can read that, and the interpreter's site-packages.
+    New sessions import the package as it is then, so a new version needs no restart.
     """
 
     def __init__(
         self,
         home: Optional[Path] = None,
         settings: Optional[Mapping[str, str]] = None,
-        python_path: Sequence[Path] = (),
         notice: Callable[[str], None] = lambda message: None,
     ) -> None:
         self.home = (home or default_home()).absolute()
@@ -75,7 +74,6 @@ class Cluster:
         self.sockets = self.home / "sock"
         self.log = self.home / "log" / "server.log"
         self._settings = dict(settings or {})
-        self._python_path = tuple(python_path)
         self._notice = notice
         self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 
@@ -199,9 +197,11 @@ class Cluster:
         }
 
     def _python_folders(self) -> List[Path]:
-        paths = sysconfig.get_paths()
-        folders = [*self._python_path, Path(paths["purelib"]), Path(paths["platlib"])]
-        return list(dict.fromkeys(folders))
+        installed = [Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")]
+        running = Path(__file__).resolve().parents[1]
+        if not self._can_read(running) and (installed[0] / "cerebro_db").is_dir():
+            return list(dict.fromkeys(installed))
+        return list(dict.fromkeys([running, *installed]))
 
     def _check_user(self) -> None:
         if self._user not in {entry.pw_name for entry in pwd.getpwall()}:
@@ -212,14 +212,13 @@ class Cluster:
 
     def _check_readable(self) -> None:
         for folder in self._python_folders():
-            if not self.can_read(folder):
+            if not self._can_read(folder):
                 raise SetupError(
                     f"the server's user {self._user!r} cannot read {folder}; "
                     "put the virtual environment where every user can read it, such as /var/lib or /opt"
                 )
 
-    def can_read(self, path: Path) -> bool:
-        """Whether the server's user can read a folder."""
+    def _can_read(self, path: Path) -> bool:
         test = ["test", "-r", str(path), "-a", "-x", str(path)]
         return subprocess.run(test, **self._as_user(), check=False).returncode == 0
 

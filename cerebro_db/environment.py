@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import List, Optional
 
 
 def home() -> Path:
@@ -50,3 +51,30 @@ def memory_bytes() -> int:
         except (OSError, ValueError):
             continue  # no such file, or "max": no limit
     return total
+
+
+def available_bytes() -> int:
+    """Memory that programs can still take without swapping [bytes]."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text("ascii"), re.MULTILINE)
+    if found is None:
+        raise OSError("/proc/meminfo has no line MemAvailable")
+    return int(found.group(1)) << 10
+
+
+def cores() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def gpus() -> List[str]:
+    """NVIDIA GPUs by their driver's listing, or the bare tool; never starts CUDA."""
+    listed = Path("/proc/driver/nvidia/gpus")
+    models = [_gpu_model(gpu / "information") for gpu in sorted(listed.iterdir())] if listed.is_dir() else []
+    if not models and shutil.which("nvidia-smi"):
+        return ["unknown model (nvidia-smi is present)"]
+    return models
+
+
+def _gpu_model(information: Path) -> str:
+    found = re.search(r"^Model:\s+(.+)$", information.read_text("utf-8"), re.MULTILINE)
+    return found.group(1) if found else information.parent.name

@@ -13,6 +13,11 @@ set local client_min_messages = warning;
 \ir schema/20_views.sql
 \ir dialect/postgresql.sql
 
+\ir ../udfs/check_plan/latest.sql
+\ir ../udfs/open_segment/latest.sql
+\ir ../udfs/train_hop/latest.sql
+\ir ../udfs/warm_up/latest.sql
+
 \ir ../udfs/madlib_mop_check/latest.sql
 
 \ir schema/90_grants.sql

@@ -26,7 +26,7 @@ from cerebro_db.cluster import Cluster, set_segments
 from cerebro_db.errors import CerebroError, SetupError
 from cerebro_db.install import install
 from cerebro_db.postgres import find_binaries
-from cerebro_db.sqltext import Fragment, fill, ident, query, root
+from cerebro_db.sqltext import Fragment, fill, ident, query
 from tests.support import wait_until
 
 #: Segments of packed tables in tests, unless a test sets its own.
@@ -77,8 +77,6 @@ def throwaway_cluster() -> Iterator[Cluster]:
     home.chmod(0o755)  # noqa: S103 - the server's user must get in
     cluster = Cluster(home, settings={"shared_buffers": "128MB"})
     try:
-        if cluster.can_read(root()):
-            cluster = Cluster(home, settings={"shared_buffers": "128MB"}, python_path=[root()])
         cluster.start()
         yield cluster
     finally:

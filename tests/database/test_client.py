@@ -32,6 +32,12 @@ def test_values_have_the_types_they_have_in_a_backend(pg: PsycopgDatabase, value
     assert one(pg, Fragment("select pg_typeof(%(value)s)::text as kind"), value=value)["kind"] == kind
 
 
+def test_statements_that_take_no_types_take_literals(pg: PsycopgDatabase) -> None:
+    pg.rows(Fragment("-- A verb after a comment.\ncreate temp table t (x text default %(x)s)"), x="it's")
+    assert pg.rows(Fragment("insert into t default values returning x")) == [{"x": "it's"}]
+    assert pg.rows(Fragment("set cerebro.test = %(x)s"), x="a") == []
+
+
 def test_lists_are_arrays_and_nan_is_kept(pg: PsycopgDatabase) -> None:
     row = one(pg, Fragment("select %(x)s as x, %(y)s as y"), x=[1.5, math.nan], y=[b"a", None])
     assert row["x"][0] == 1.5
