@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 import psycopg2
@@ -27,12 +27,12 @@ _SEVERITY = re.compile(r"^[A-Z0-9]+:\s+")
 _cursor_numbers = itertools.count(1)
 
 
-def _bytes(value: Optional[str], cursor: Any) -> Optional[bytes]:
+def _bytes(value: Union[str, bytes, None], cursor: Any) -> Optional[bytes]:
     view = psycopg2.BINARY(value, cursor)
     return None if view is None else bytes(view)
 
 
-def _text(value: Optional[str], cursor: Any) -> Optional[str]:
+def _text(value: Union[str, bytes, None], cursor: Any) -> Union[str, bytes, None]:
     return value
 
 

@@ -39,3 +39,14 @@ def linked_python(library: Path) -> Optional[str]:
     """Minor version of the libpython that a `plpython3.so` is linked with; None when it names none."""
     found = re.search(rb"libpython(3\.\d+)", library.read_bytes())
     return found.group(1).decode() if found else None
+
+
+def memory_bytes() -> int:
+    """Memory that this machine, or the container it is, may use [bytes]."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(limit).read_text("ascii")))
+        except (OSError, ValueError):
+            continue  # no such file, or "max": no limit
+    return total
