@@ -11,12 +11,12 @@ from typing import Any, Dict, List
 
 import plotly.graph_objects as go
 import pytest
-from simulated import simulated
 
 from cerebro_db.report import accounting, figures, words
 from cerebro_db.report.look import NO_RESULT, Look
 from cerebro_db.report.page import render
 from cerebro_db.report.record import Config, Epoch, Hop, Record, Run
+from tests.unit.simulated import simulated
 
 RUN = Run(
     run_id=1, owner="ana", source_table="t", strategy="in_rdbms", ranking="metric_higher", status="finished",
