@@ -43,7 +43,7 @@ def learning_curves(look: Look) -> Optional[Figure]:
         # The best lines are drawn last, above the others.
         data += [_curve(look, place, panel, value) for place in reversed(range(len(look.board)))]
         tail = _tail(panel)
-        domain = [0.0, 1.0] if len(panels) == 1 else [panel * 0.54, 0.46 + panel * 0.54]
+        domain = [0.0, 1.0] if len(panels) == 1 else [panel * 0.56, 0.44 + panel * 0.56]
         layout[f"xaxis{tail}"] = _axis("epoch", domain=domain, anchor=f"y{tail}", **_epoch_ticks(look))
         layout[f"yaxis{tail}"] = _axis(html.escape(title), anchor=f"x{tail}")
     return {"data": data, "layout": layout}

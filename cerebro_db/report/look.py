@@ -56,6 +56,12 @@ class Look:
         return tuple(standing for standing in self.board if standing.rank is not None)
 
     @property
+    def common(self) -> Dict[str, str]:
+        """The parameters that all configs share."""
+        first = self.record.configs[0].params if self.record.configs else {}
+        return {name: value for name, value in first.items() if name not in self.varied}
+
+    @property
     def kind(self) -> str:
         return "validation" if self.record.run.validation_table else "training"
 

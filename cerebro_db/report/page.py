@@ -17,6 +17,8 @@ from cerebro_db.report.figures import Figure
 from cerebro_db.report.look import Look
 from cerebro_db.report.record import Record, Run
 
+#: More parameters than this share one column of the leaderboard.
+PARAMETER_COLUMNS = 5
 _ASSETS = Path(__file__).parent / "assets"
 _TONES = {
     "finished": "good", "trained": "good", "failed": "bad", "diverged": "bad", "cancelled": "warn",
@@ -96,7 +98,10 @@ def _notes(record: Record) -> List[str]:
     if record.run.error:
         notes.append(f'<p class="error-box">{_text(record.run.error)}</p>')
     if record.run.status == "running":
-        notes.append('<p class="note-box">The run was going on when this page was written.</p>')
+        notes.append(
+            '<p class="note-box">The run was going on when this page was written; '
+            "hops in flight count as idle until they finish.</p>"
+        )
     changed = accounting.changed_sessions(record)
     if changed:
         names = ", ".join(map(str, changed))
@@ -142,27 +147,38 @@ def _config_counts(record: Record) -> str:
 
 def _board_lead(look: Look) -> str:
     direction = "lower" if look.record.run.ranking in ("loss", "metric_lower") else "higher"
+    common = [f"{name} {value}" for name, value in look.common.items()]
     return (
-        f"Ranked by the best {look.deciding_name} of any epoch, {direction} is better; "
-        "the colour is the config's in every plot."
+        f"Ranked by the best {look.deciding_name} of any epoch, {direction} is better; the colour is the "
+        f"config's in every plot.{' All configs: ' * bool(common)}{', '.join(common)}{'.' * bool(common)}"
     )
 
 
 def _board(look: Look) -> str:
-    heads = [("Rank", 1), ("Config", 0), ("Parameters", 0), (look.metric_name.capitalize(), 1), ("Loss", 1),
-             ("Epochs", 1), ("Rows trained", 1), ("State", 1), ("Status", 0)]  # fmt: skip
+    heads = [("Rank", 1), ("Config", 0), *((name, 1) for name in _own_columns(look)), ("", 0),
+             (look.metric_name, 1), ("loss", 1), ("Epochs", 1), ("Rows trained", 1), ("State", 1),
+             ("Status", 0)]  # fmt: skip
     head = "".join(f"<th{_right(number)}>{_text(name)}</th>" for name, number in heads)
     rows = "".join(_board_row(look, standing, len(heads)) for standing in look.board)
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
+def _own_columns(look: Look) -> List[str]:
+    """Parameters with a column of their own: the first that differ."""
+    return [name for name in look.varied if name != "model"][:PARAMETER_COLUMNS]
+
+
 def _board_row(look: Look, standing: Standing, width: int) -> str:
-    config = standing.config
+    config, own = standing.config, _own_columns(look)
+    rest = [
+        f"{name} {config.params[name]}" for name in look.varied if name in config.params and name not in own
+    ]
     cells = [
         (_text(standing.rank or "–"), "number"),
         (f'<span class="swatch" style="background:{look.colours[config.mst_key]}"></span>'
          f"#{config.mst_key} {_text(config.model)}", ""),
-        (_params(look, standing), "params"),
+        *((_text(config.params.get(name, "–")), "number") for name in own),
+        (_text(", ".join(rest)), "params"),
         (words.short(standing.metric), "number"),
         (words.short(standing.loss), "number"),
         (f"{standing.epochs} / {look.record.run.num_iterations}", "number"),
@@ -175,15 +191,6 @@ def _board_row(look: Look, standing: Standing, width: int) -> str:
     row = "".join(f'<td class="{kind}">{cell}</td>' for cell, kind in cells)
     error = f'<tr><td></td><td class="error" colspan="{width - 1}">{_text(config.error)}</td></tr>'
     return f'<tr class="{classes}">{row}</tr>' + (error if config.error else "")
-
-
-def _params(look: Look, standing: Standing) -> str:
-    """The parameters that differ first and strong, the others behind them."""
-    params = standing.config.params
-    first = [f"<b>{_text(name)} {_text(params[name])}</b>" for name in look.varied if name in params]
-    return ", ".join(
-        first + [f"{_text(name)} {_text(value)}" for name, value in params.items() if name not in look.varied]
-    )
 
 
 def _curves_lead(look: Look) -> str:

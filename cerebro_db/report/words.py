@@ -29,7 +29,11 @@ def flat_params(compile_params: str, fit_params: str) -> Dict[str, str]:
     if compiled.schedule:
         name, arguments = compiled.schedule
         named["schedule"] = " ".join([name, *(f"{key} {value}" for key, value in arguments)])
-    return {name: str(value) for name, value in named.items() if value is not None}
+    return {name: _shown(value) for name, value in named.items() if value is not None}
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def model_word(arch: str) -> str:
@@ -43,7 +47,7 @@ def model_word(arch: str) -> str:
             if isinstance(raw.get(key), str):
                 return str(raw[key])
         raw = raw.get("layers", raw)
-    return f"{len(raw)} layers" if isinstance(raw, list) else "model"
+    return f"{len(raw)} layer{'s' * (len(raw) != 1)}" if isinstance(raw, list) else "model"
 
 
 def varied(configs: Iterable[Config]) -> Dict[str, List[str]]:
@@ -76,7 +80,9 @@ def short(value: Optional[float], digits: int = 4) -> str:
     """A number to so many digits; a dash for none."""
     if value is None:
         return "–"
-    return f"{value:.{digits}g}" if not math.isfinite(value) or abs(value) >= 100 else f"{value:.{digits}f}"
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else str(value)
+    return f"{value:.{digits}g}" if abs(value) >= 100 else f"{value:.{digits}f}"
 
 
 def duration(seconds: float) -> str:
