@@ -16,12 +16,12 @@ comment on function cerebro_private.start_run(text, text, text, text, text, inte
 
 create or replace function cerebro_private.add_config(
     run_id integer, mst_key integer, model_id integer, compile_params text, fit_params text
-  , model_arch json, state_bytes bigint) returns void
+  , model_arch json) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
 begin
     perform cerebro_private.require_owner($1);
-    insert into cerebro_private.config (run_id, mst_key, model_id, compile_params, fit_params, model_arch, state_bytes)
-    values ($1, $2, $3, $4, $5, $6, $7);
+    insert into cerebro_private.config (run_id, mst_key, model_id, compile_params, fit_params, model_arch)
+    values ($1, $2, $3, $4, $5, $6);
     execute format('create table cerebro_private.%I (part text not null, chunk integer not null, data bytea not null)'
                  , cerebro_private.state_name($1, $2));
     -- Floats do not compress: trying costs time, and out-of-line storage keeps rows small.
@@ -29,7 +29,7 @@ begin
                  , cerebro_private.state_name($1, $2));
 end
 $body$;
-comment on function cerebro_private.add_config(integer, integer, integer, text, text, json, bigint) is
+comment on function cerebro_private.add_config(integer, integer, integer, text, text, json) is
     'Record a config of a run and make the table that its state hops through.';
 
 create or replace function cerebro_private.add_segment(
