@@ -18,7 +18,12 @@ set local client_min_messages = warning;
 \ir ../udfs/train_hop/latest.sql
 \ir ../udfs/warm_up/latest.sql
 
+\ir ../udfs/madlib_mop_cancel/latest.sql
 \ir ../udfs/madlib_mop_check/latest.sql
+\ir ../udfs/madlib_mop_fit/latest.sql
+\ir ../udfs/madlib_mop_forget/latest.sql
+\ir ../udfs/madlib_mop_resume/latest.sql
+\ir ../udfs/madlib_mop_status/latest.sql
 
 \ir schema/90_grants.sql
 commit;
