@@ -30,3 +30,13 @@ def one(database: Database, sql: Fragment, **values: Any) -> Row:
     """The only row of a query."""
     (row,) = database.rows(sql, **values)
     return row
+
+
+def sql_type(value: Any) -> str:
+    """The SQL type a Python value is bound as; None binds as text and is cast in the query."""
+    if isinstance(value, (list, tuple)):
+        return sql_type(next((item for item in value if item is not None), "")) + "[]"
+    for kind, name in ((bool, "boolean"), (int, "bigint"), (float, "float8"), (bytes, "bytea")):
+        if isinstance(value, kind):
+            return name
+    return "text"

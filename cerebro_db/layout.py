@@ -86,7 +86,7 @@ class Layout:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> "Layout":
+    def from_json(cls, text: str) -> Layout:
         raw = json.loads(text)
         inputs = tuple(Input(**_frozen(item)) for item in raw.pop("inputs"))
         return cls(inputs=inputs, target=Target(**_frozen(raw.pop("target"))), **_frozen(raw))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Tuple
 
@@ -53,7 +53,7 @@ class TableName:
     name: str
 
     @classmethod
-    def parse(cls, text: Optional[str], what: str = "table") -> "TableName":
+    def parse(cls, text: Optional[str], what: str = "table") -> TableName:
         """Read `t`, `s.t` or `"S"."T"` as SQL would: unquoted names fold to lower case."""
         parts = split_names(text, what, separator=".")
         if len(parts) > 2:
@@ -64,7 +64,7 @@ class TableName:
         """The quoted name, with its schema when it has one."""
         return join(".", [ident(part) for part in (self.schema, self.name) if part is not None])
 
-    def suffixed(self, suffix: str) -> "TableName":
+    def suffixed(self, suffix: str) -> TableName:
         """The sibling table of a fixed suffix, such as `_summary`."""
         return TableName(self.schema, self.name + suffix)
 
@@ -81,7 +81,7 @@ def split_names(text: Optional[str], what: str, separator: str = ",") -> List[st
         match = _NAME.match(text, position)
         if not match:
             raise UsageError(
-                f"{what} {text!r} is not a valid SQL name at {text[position:position + 20]!r}; "
+                f"{what} {text!r} is not a valid SQL name at {text[position : position + 20]!r}; "
                 "quote names that hold blanks, dots or start with a digit"
             )
         quoted, plain = match.groups()
@@ -105,7 +105,7 @@ def root() -> Path:
     return inside if inside.is_dir() else package.parent
 
 
-@lru_cache(maxsize=None)
+@cache
 def _queries(file: str) -> Dict[str, Fragment]:
     pieces = _HEADER.split((root() / "sql" / "queries" / f"{file}.sql").read_text("utf-8"))
     return {name: Fragment(body.strip().rstrip(";")) for name, body in zip(pieces[1::2], pieces[2::2])}
@@ -120,7 +120,7 @@ def numbered(sql: str) -> Tuple[str, List[str]]:
     """Turn `%(name)s` into `$1..$n`; gives the text and the value names in order."""
     names: List[str] = []
 
-    def place(match: "re.Match[str]") -> str:
+    def place(match: re.Match[str]) -> str:
         if match.group(0) == "%%":
             return "%"
         if match.group(1) not in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Tuple
 
-from cerebro_db.database import Row
+from cerebro_db.database import Row, sql_type
 from cerebro_db.sqltext import Fragment, numbered
 
 
@@ -30,18 +30,8 @@ class PlpyDatabase:
     def _prepared(self, sql: Fragment, values: Dict[str, Any]) -> Tuple[Any, List[Any]]:
         text, names = numbered(sql)
         arguments = [values[name] for name in names]
-        types = tuple(_type_of(value) for value in arguments)
+        types = tuple(sql_type(value) for value in arguments)
         plan = self._plans.get((text, types))
         if plan is None:
             plan = self._plans[text, types] = self._plpy.prepare(text, list(types))
         return plan, arguments
-
-
-def _type_of(value: Any) -> str:
-    """The SQL type a Python value is bound as; None binds as text and is cast in the query."""
-    if isinstance(value, (list, tuple)):
-        return _type_of(next((item for item in value if item is not None), "")) + "[]"
-    for kind, name in ((bool, "boolean"), (int, "bigint"), (float, "float8"), (bytes, "bytea")):
-        if isinstance(value, kind):
-            return name
-    return "text"

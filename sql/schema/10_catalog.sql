@@ -3,7 +3,7 @@
 -- One run leaves about (configs x segments x epochs) rows; its model states are tables of their
 -- own (state_<run>_<mst_key>), which TRUNCATE and DROP give back at once.
 
-create table cerebro_private.run (
+create table if not exists cerebro_private.run (
     run_id serial primary key
   , owner name not null
   , name text
@@ -32,23 +32,21 @@ comment on column cerebro_private.run.ranking is
 comment on column cerebro_private.run.status is
     'running, trained (outputs not written yet), finished, failed or cancelled; a running run without a coordinator shows as interrupted.';
 
-create table cerebro_private.config (
+create table if not exists cerebro_private.config (
     run_id integer not null references cerebro_private.run on delete cascade
   , mst_key integer not null
   , model_id integer not null
   , compile_params text not null
   , fit_params text not null
   , model_arch json not null
-  , state_bytes bigint
   , status text not null default 'waiting'
-        check (status in ('waiting', 'training', 'finished', 'diverged', 'failed'))
+        check (status in ('waiting', 'finished', 'diverged', 'failed'))
   , error text
   , primary key (run_id, mst_key)
 );
 comment on table cerebro_private.config is 'One architecture with one set of hyper-parameters in a run.';
-comment on column cerebro_private.config.state_bytes is 'Size of the hopping state: weights, optimizer, RNG, counters [bytes].';
 
-create table cerebro_private.segment (
+create table if not exists cerebro_private.segment (
     run_id integer not null references cerebro_private.run on delete cascade
   , segment_id integer not null
   , dist_key integer not null
@@ -57,7 +55,7 @@ create table cerebro_private.segment (
 );
 comment on table cerebro_private.segment is 'Where a part of the rows of a run lives; segments without rows are left out.';
 
-create table cerebro_private.event (
+create table if not exists cerebro_private.event (
     run_id integer not null references cerebro_private.run on delete cascade
   , event_id bigserial
   , kind text not null
@@ -74,7 +72,7 @@ comment on table cerebro_private.event is 'The log that the scheduler folds: res
 comment on column cerebro_private.event.epoch is 'Epoch of the hop, from 1; for config_added the number of epochs asked for.';
 comment on column cerebro_private.event.seconds is 'hop_finished: duration of the hop [s].';
 
-create table cerebro_private.hop (
+create table if not exists cerebro_private.hop (
     run_id integer not null references cerebro_private.run on delete cascade
   , mst_key integer not null
   , epoch integer not null
@@ -104,7 +102,7 @@ comment on column cerebro_private.hop.data_seconds is 'Reading and decoding rows
 comment on column cerebro_private.hop.hop_seconds is 'Moving state in and out [s].';
 comment on column cerebro_private.hop.start_seconds is 'Building module and optimizer, first imports [s].';
 
-create table cerebro_private.packed (
+create table if not exists cerebro_private.packed (
     packed_table oid primary key
   , source_table oid not null
   , fingerprint text not null

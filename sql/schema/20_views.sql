@@ -1,6 +1,6 @@
 -- What users read. A row shows to its owner and to members of the owner's role.
 
-create view cerebro.run with (security_barrier) as
+create or replace view cerebro.run with (security_barrier) as
 select r.run_id, r.owner, r.name, r.description, r.source_table, r.packed_table, r.validation_table
      , r.model_output_table, r.model_selection_table, r.num_iterations, r.strategy, r.ranking
      , case when r.status = 'running' and not cerebro_private.is_coordinated(r.run_id)
@@ -10,21 +10,27 @@ select r.run_id, r.owner, r.name, r.description, r.source_table, r.packed_table,
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.run is 'Runs of the caller: one row per madlib_mop_fit.';
 
-create view cerebro.config with (security_barrier) as
-select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch, c.state_bytes, c.status, c.error
+create or replace view cerebro.config with (security_barrier) as
+select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch
+     , (select max(h.state_bytes) from cerebro_private.hop h
+         where h.run_id = c.run_id and h.mst_key = c.mst_key) as state_bytes
+     , case when c.status = 'waiting' and exists (
+            select 1 from cerebro_private.hop h where h.run_id = c.run_id and h.mst_key = c.mst_key)
+            then 'training' else c.status end as status
+     , c.error
   from cerebro_private.config c
   join cerebro_private.run r on r.run_id = c.run_id
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.config is 'Configs of each run with their state: waiting, training, finished, diverged or failed.';
 
-create view cerebro.hop with (security_barrier) as
+create or replace view cerebro.hop with (security_barrier) as
 select h.*
   from cerebro_private.hop h
   join cerebro_private.run r on r.run_id = h.run_id
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.hop is 'Finished hops with metrics and where the time went [s].';
 
-create view cerebro.metric with (security_barrier) as
+create or replace view cerebro.metric with (security_barrier) as
 select h.run_id, h.mst_key, h.epoch
      , sum(h.rows) as rows
      , sum(h.loss * h.rows) / sum(h.rows) as training_loss
@@ -39,7 +45,7 @@ select h.run_id, h.mst_key, h.epoch
 having count(*) = (select count(*) from cerebro_private.segment s where s.run_id = h.run_id);
 comment on view cerebro.metric is 'Loss and metric of each config after each finished epoch; training values come from the training pass.';
 
-create view cerebro.progress with (security_barrier) as
+create or replace view cerebro.progress with (security_barrier) as
 select r.run_id, r.name, r.status
      , coalesce(done.hops, 0) as hops_done
      , planned.hops as hops_total

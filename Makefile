@@ -1,0 +1,37 @@
+# Everything a person types here; `make help` lists it. Nothing needs to be prepared by hand.
+SHELL := /bin/bash
+HOME_FOLDER := $(shell . scripts/home.sh && echo "$$CEREBRO_HOME")
+BIN := $(HOME_FOLDER)/venv/bin
+ARGS ?=
+
+.PHONY: help setup demo test check bench up down clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup:  ## install what is missing: Debian packages, virtual environment, torch, cerebro-db
+	@scripts/setup.sh
+
+demo: setup up  ## train 16 configs on Fashion-MNIST inside a private PostgreSQL
+	@PATH="$(BIN):$$PATH" scripts/demo.sh
+
+test: setup  ## run the tests on a throwaway server; ARGS="-k name" goes to pytest
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup  ## lint and types
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh .ci/run; fi
+
+bench: setup  ## measure; one JSON line per measure, fails when a bar is missed
+	@$(BIN)/python -m experiments.bench
+
+up: setup  ## start the embedded server
+	@$(BIN)/cerebro-db up
+
+down:  ## stop the embedded server; its data stays
+	@$(BIN)/cerebro-db down
+
+clean:  ## remove caches and build leftovers of this checkout; data and environment stay
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

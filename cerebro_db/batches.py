@@ -1,0 +1,191 @@
+"""From packed buffers to training batches, in an order that every strategy shares.
+
+Order of an epoch on a segment: the segment's buffers are permuted, consecutive ones form windows of
+about `window_mb`, and rows are permuted inside each window. A batch may span buffers and windows; the
+last short batch is used. The permutations depend on (seed, epoch, segment) only, so all configs see a
+segment in the same order in the same epoch, and cached and streamed rows come out the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cerebro_db.layout import Input, Layout, Target
+
+#: One batch: a tensor per input ([rows, *shape]), and the target.
+Batch = Tuple[Tuple[Tensor, ...], Tensor]
+#: A buffer as stored: column name -> bytes, for every input and the target.
+Buffer = Mapping[str, bytes]
+
+
+class Source(Protocol):
+    """One segment's buffers. Used from one thread; the bytes belong to the caller."""
+
+    #: Rows of each buffer, in order of buffer_id.
+    rows: Sequence[int]
+
+    def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
+        """Buffers of these positions in that order; None means all, in order of buffer_id."""
+
+
+@dataclass
+class Columns:
+    """Decoded rows in their stored types: one tensor per input, and the target."""
+
+    inputs: Tuple[Tensor, ...]
+    target: Tensor
+
+    @property
+    def rows(self) -> int:
+        return int(self.target.shape[0])
+
+    def take(self, index: Tensor) -> Columns:
+        """The rows of an int64 index, in its order."""
+        return Columns(
+            tuple(x.index_select(0, index) for x in self.inputs), self.target.index_select(0, index)
+        )
+
+
+def window_plan(
+    buffer_rows: Sequence[int], key: Tuple[int, int, int], window_rows: int
+) -> List[Tuple[List[int], np.ndarray]]:
+    """Windows of an epoch: ([buffer positions], permutation of the window's rows).
+
+    `key` is (seed, epoch, segment). NumPy promises that RandomState's stream never changes, which
+    it does not for its newer generators, so a run resumed after an upgrade goes on with the same order.
+    """
+    rng = np.random.RandomState(list(key))
+    windows: List[List[int]] = []
+    room = 0
+    for position in rng.permutation(len(buffer_rows)):
+        if not windows or buffer_rows[position] > room:
+            windows.append([])
+            room = window_rows
+        windows[-1].append(int(position))
+        room -= buffer_rows[position]
+    return [(window, rng.permutation(sum(buffer_rows[b] for b in window))) for window in windows]
+
+
+class SegmentRows:
+    """A segment's rows as batches: decoded once and kept when they fit, else read in windows."""
+
+    def __init__(self, source: Source, layout: Layout, cache_bytes: int, window_bytes: int) -> None:
+        self._source = source
+        self._decode = Decoder(layout)
+        self._fits = sum(source.rows) * self._decode.row_bytes <= cache_bytes
+        self._window_rows = max(1, window_bytes // max(1, self._decode.row_bytes))
+        self._cached: Optional[Columns] = None
+
+    @property
+    def rows(self) -> int:
+        return sum(self._source.rows)
+
+    @property
+    def cached_bytes(self) -> int:
+        """Memory that the kept rows take [bytes]."""
+        return self.rows * self._decode.row_bytes if self._fits else 0
+
+    def warm(self) -> None:
+        """Read and decode now what will be kept."""
+        if self._fits and self._cached is None:
+            self._cached = self._decode.buffers(self._source.read(None), sum(self._source.rows))
+
+    def epoch(self, key: Tuple[int, int, int], batch_rows: int) -> Iterator[Batch]:
+        """All rows once in the order of `key` = (seed, epoch, segment)."""
+        plan = window_plan(self._source.rows, key, self._window_rows)
+        self.warm()
+        pieces = self._from_cache(plan, batch_rows) if self._cached else self._from_source(plan, batch_rows)
+        return map(self._decode.batch, pieces)
+
+    def in_order(self, batch_rows: int) -> Iterator[Batch]:
+        """All rows once as stored, for evaluation."""
+        self.warm()
+        plan = [([number], np.arange(rows)) for number, rows in enumerate(self._source.rows)]
+        pieces = self._from_cache(plan, batch_rows) if self._cached else self._from_source(plan, batch_rows)
+        return map(self._decode.batch, pieces)
+
+    def _from_cache(self, plan: Sequence[Tuple[List[int], np.ndarray]], batch_rows: int) -> Iterator[Columns]:
+        assert self._cached is not None
+        starts = np.concatenate([[0], np.cumsum(self._source.rows)])
+        rows = [np.arange(starts[b], starts[b + 1]) for b in range(len(self._source.rows))]
+        index = [np.concatenate([rows[b] for b in window])[order] for window, order in plan]
+        if not index:
+            return
+        for part in torch.from_numpy(np.concatenate(index)).split(batch_rows):
+            yield self._cached.take(part)
+
+    def _from_source(
+        self, plan: Sequence[Tuple[List[int], np.ndarray]], batch_rows: int
+    ) -> Iterator[Columns]:
+        left: Optional[Columns] = None
+        for window, order in plan:
+            count = sum(self._source.rows[b] for b in window)
+            columns = self._decode.buffers(self._source.read(window), count).take(torch.from_numpy(order))
+            columns = columns if left is None else _joined(left, columns)
+            whole = columns.rows - columns.rows % batch_rows
+            for start in range(0, whole, batch_rows):
+                yield _slice(columns, start, start + batch_rows)
+            left = _slice(columns, whole, columns.rows) if whole < columns.rows else None
+        if left is not None:
+            yield left
+
+
+class Decoder:
+    """Bytes of buffers to tensors in stored types, and those to what a module and a loss take."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._columns: Tuple[Tuple[str, np.dtype, Tuple[int, ...]], ...] = tuple(
+            (column.column, np.dtype(column.dtype), column.shape)
+            for column in (*layout.inputs, layout.target)
+        )
+        #: Bytes of one row, inputs and target.
+        self.row_bytes = sum(column.row_bytes for column in (*layout.inputs, layout.target))
+
+    def buffers(self, buffers: Iterable[Buffer], rows: int) -> Columns:
+        """`rows` rows of consecutive buffers, put together without a second copy."""
+        arrays = [np.empty((rows, *shape), dtype.newbyteorder("=")) for _, dtype, shape in self._columns]
+        start = 0
+        for buffer in buffers:
+            for array, (column, dtype, shape) in zip(arrays, self._columns):
+                piece = np.frombuffer(buffer[column], dtype).reshape((-1, *shape))
+                array[start : start + len(piece)] = piece
+            start += len(piece)
+        if start != rows:
+            raise ValueError(
+                f"buffers hold {start} rows, expected {rows}: the packed table changed during the run"
+            )
+        tensors = [torch.from_numpy(array) for array in arrays]
+        return Columns(tuple(tensors[:-1]), tensors[-1])
+
+    def batch(self, columns: Columns) -> Batch:
+        """Stored types to float32 inputs and int64 codes; array inputs divided by the constant."""
+        inputs = tuple(self.input(x, spec) for x, spec in zip(columns.inputs, self._layout.inputs))
+        return inputs, as_target(columns.target, self._layout.target)
+
+    def input(self, x: Tensor, spec: Input) -> Tensor:
+        if spec.kind == "categorical":
+            return x.to(torch.int64)
+        x = x.to(torch.float32)
+        constant = self._layout.normalizing_const
+        return x if spec.kind != "array" or constant == 1.0 else x / constant
+
+
+def as_target(y: Tensor, target: Target) -> Tensor:
+    """Class codes as int64 [rows]; values as float32 [rows], vectors as float32 [rows, n]."""
+    return y.to(torch.int64) if target.kind == "class" else y.to(torch.float32)
+
+
+def _slice(columns: Columns, start: int, stop: int) -> Columns:
+    # A copy of its own, as aligned as a row selection: some kernels round by alignment.
+    return Columns(tuple(x[start:stop].clone() for x in columns.inputs), columns.target[start:stop].clone())
+
+
+def _joined(first: Columns, second: Columns) -> Columns:
+    inputs = tuple(torch.cat(pair) for pair in zip(first.inputs, second.inputs))
+    return Columns(inputs, torch.cat([first.target, second.target]))

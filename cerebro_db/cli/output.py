@@ -1,0 +1,41 @@
+"""How commands speak: results on stdout (text or JSON), everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Optional
+
+import psycopg2
+import typer
+from rich.console import Console
+
+#: Results; --json writes one document here and nothing else.
+console = Console(soft_wrap=True, highlight=False)
+#: Progress and errors.
+stderr = Console(stderr=True, soft_wrap=True, highlight=False)
+
+Dsn = Annotated[
+    Optional[str],
+    typer.Option(help="libpq DSN of the server; default: PGHOST and the rest, else the embedded server."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document; paths and times as text."""
+    typer.echo(json.dumps(document, default=str))
+
+
+def notice(message: str) -> None:
+    """A line for the person who waits."""
+    stderr.print(message, style="dim", markup=False)
+
+
+def error_line(error: Exception) -> None:
+    """`cerebro-db: <sentence>` on stderr, on one line."""
+    stderr.print(f"cerebro-db: {_sentence(error)}", style="red", markup=False)
+
+
+def _sentence(error: Exception) -> str:
+    told = error.diag.message_primary if isinstance(error, psycopg2.Error) else None
+    return " ".join((told or str(error)).split())

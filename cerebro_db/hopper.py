@@ -1,0 +1,270 @@
+"""The schedule of Model Hopper Parallelism as a pure function: (state, event) -> (state, instructions).
+
+Every config visits every segment exactly once per epoch; no config is in two places and no segment
+holds two configs (Nakandala et al., "Cerebro", PVLDB 13(11), 2020, section 4). There is no barrier:
+a config begins its next epoch as soon as its last is done, and hops start whenever a config and a
+segment are both free. No I/O, clock or randomness: durations arrive inside events, so folding a
+stored log gives the same state again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Tuple, Union
+
+
+@dataclass(frozen=True, order=True)
+class Hop:
+    """One visit of a config to one segment's rows, in one epoch (from 1)."""
+
+    epoch: int
+    config: int
+    segment: int
+
+
+@dataclass(frozen=True)
+class ConfigAdded:
+    config: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class ConfigStopped:
+    """The config starts no further hop; one that runs may finish."""
+
+    config: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SegmentUp:
+    segment: int
+
+
+@dataclass(frozen=True)
+class SegmentDown:
+    """The segment's session is lost, and with it the hop that ran there."""
+
+    segment: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class HopFinished:
+    """The hop's new state is committed. Believed even when the hop was not known to run."""
+
+    hop: Hop
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class HopFailed:
+    """The hop left no trace; its config is where it was before."""
+
+    hop: Hop
+    reason: str = ""
+
+
+Event = Union[ConfigAdded, ConfigStopped, SegmentUp, SegmentDown, HopFinished, HopFailed]
+
+
+@dataclass(frozen=True)
+class StartHop:
+    hop: Hop
+    #: True when the config has visited every other segment in this epoch: validate after it.
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class EpochDone:
+    config: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class ConfigFailed:
+    """A hop failed too often; ConfigDone follows."""
+
+    config: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class ConfigDone:
+    """The config has no hop left; told exactly once."""
+
+    config: int
+
+
+Instruction = Union[StartHop, EpochDone, ConfigFailed, ConfigDone]
+
+
+@dataclass(frozen=True)
+class State:
+    segments: Tuple[int, ...]
+    #: "greedy" (a free segment at once) or "round" (the paper's barrier: all segments up and free).
+    order: str = "greedy"
+    #: A hop that failed this often ends its config.
+    max_failures: int = 3
+    up: FrozenSet[int] = frozenset()
+    #: config -> epochs asked for; 0 once stopped.
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    #: Hops of each config's current epoch that have not started.
+    waiting: FrozenSet[Hop] = frozenset()
+    running: FrozenSet[Hop] = frozenset()
+    failures: Mapping[Hop, int] = field(default_factory=dict)
+    #: config -> mean seconds of its finished hops and their number.
+    measured: Mapping[int, Tuple[float, int]] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return not self.waiting and not self.running
+
+
+class Step(NamedTuple):
+    state: State
+    instructions: Tuple[Instruction, ...]
+
+
+def step(state: State, event: Event) -> Step:
+    """Apply one event, then start every hop that the order allows."""
+    state, news = _apply(state, event)
+    started = _startable(state)
+    starts = tuple(StartHop(hop, last=_is_last(state, hop)) for hop in started)
+    state = replace(state, waiting=state.waiting - set(started), running=state.running | set(started))
+    return Step(state, news + starts)
+
+
+def replay(state: State, events: Iterable[Event]) -> State:
+    """The state that a stored log leads to."""
+    for event in events:
+        state = step(state, event).state
+    return state
+
+
+def validate(state: State) -> None:
+    """Raise AssertionError unless no config is in two places and no segment holds two configs."""
+    running = list(state.running)
+    assert len({hop.config for hop in running}) == len(running), running
+    assert len({hop.segment for hop in running}) == len(running), running
+    assert not state.waiting & state.running, state.waiting & state.running
+
+
+def _apply(state: State, event: Event) -> Step:
+    if isinstance(event, ConfigAdded):
+        state = replace(state, epochs={**state.epochs, event.config: event.epochs})
+        return Step(_open_epoch(state, event.config, epoch=1), ())
+    if isinstance(event, ConfigStopped):
+        return _stop(state, event.config)
+    if isinstance(event, SegmentUp):
+        return Step(replace(state, up=state.up | {event.segment}), ())
+    if isinstance(event, SegmentDown):
+        return _segment_down(state, event.segment)
+    if event.hop not in state.running | state.waiting:  # a late report of a hop already given up
+        return Step(state, ())
+    return _fail(state, event) if isinstance(event, HopFailed) else _finish(state, event)
+
+
+def _open_epoch(state: State, config: int, epoch: int) -> State:
+    hops = frozenset(Hop(epoch, config, segment) for segment in state.segments)
+    return replace(state, waiting=state.waiting | hops)
+
+
+def _stop(state: State, config: int) -> Step:
+    left = frozenset(hop for hop in state.waiting if hop.config != config)
+    running = any(hop.config == config for hop in state.running)
+    done = (ConfigDone(config),) if left != state.waiting and not running else ()
+    return Step(replace(state, waiting=left, epochs={**state.epochs, config: 0}), done)
+
+
+def _segment_down(state: State, segment: int) -> Step:
+    lost = [hop for hop in state.running if hop.segment == segment]
+    state = replace(state, up=state.up - {segment}, running=state.running - set(lost))
+    return _give_back(state, lost)
+
+
+def _give_back(state: State, hops: List[Hop]) -> Step:
+    """Hops that left no trace wait again, but for those of configs stopped meanwhile."""
+    wanted = frozenset(hop for hop in hops if hop.epoch <= state.epochs[hop.config])
+    done = tuple(ConfigDone(hop.config) for hop in sorted(set(hops) - wanted))
+    return Step(replace(state, waiting=state.waiting | wanted), done)
+
+
+def _fail(state: State, event: HopFailed) -> Step:
+    count = state.failures.get(event.hop, 0) + 1
+    state = replace(state, failures={**state.failures, event.hop: count}, running=state.running - {event.hop})
+    state, done = _give_back(state, [event.hop])
+    if done or count < state.max_failures:
+        return Step(state, done)
+    state, done = _stop(state, event.hop.config)
+    return Step(state, (ConfigFailed(event.hop.config, event.reason), *done))
+
+
+def _finish(state: State, event: HopFinished) -> Step:
+    hop = event.hop
+    mean, count = state.measured.get(hop.config, (0.0, 0))
+    measured = {**state.measured, hop.config: (mean + (event.seconds - mean) / (count + 1), count + 1)}
+    state = replace(state, running=state.running - {hop}, waiting=state.waiting - {hop}, measured=measured)
+    return _close_epoch(state, hop)
+
+
+def _close_epoch(state: State, hop: Hop) -> Step:
+    if any(other.config == hop.config for other in state.waiting | state.running):
+        return Step(state, ())
+    if hop.epoch > state.epochs[hop.config]:  # stopped meanwhile: this epoch stays partial
+        return Step(state, (ConfigDone(hop.config),))
+    done = EpochDone(hop.config, hop.epoch)
+    if hop.epoch < state.epochs[hop.config]:
+        return Step(_open_epoch(state, hop.config, hop.epoch + 1), (done,))
+    return Step(state, (done, ConfigDone(hop.config)))
+
+
+def _is_last(state: State, hop: Hop) -> bool:
+    return not any(other.config == hop.config and other != hop for other in state.waiting)
+
+
+def _startable(state: State) -> List[Hop]:
+    """At most one hop per free segment and free config, the longest remaining work first.
+
+    Longest-remaining-first is the usual list rule for open shops: what is left over at the end is
+    then short. A config's remaining seconds are its remaining hops times its mean hop; a config
+    that has not been measured counts as the slowest known one, so that long ones are found early.
+    """
+    if state.order == "round" and (state.running or state.up != set(state.segments)):
+        return []
+    busy = {hop.config for hop in state.running}
+    free = set(state.up) - {hop.segment for hop in state.running}
+    load = _segment_load(state)
+    candidates: Dict[int, List[Hop]] = {}
+    for hop in state.waiting:
+        if hop.config not in busy and hop.segment in free:
+            candidates.setdefault(hop.config, []).append(hop)
+    chosen = []
+    for config in sorted(candidates, key=lambda c: (-_remaining(state, candidates[c][0]), c)):
+        hops = [hop for hop in candidates[config] if hop.segment in free]
+        if hops:
+            hop = min(hops, key=lambda h: (-load[h.segment], (h.segment - h.config) % len(state.segments)))
+            chosen.append(hop)
+            free.discard(hop.segment)
+    return chosen
+
+
+def _mean_seconds(state: State, config: int) -> float:
+    if config in state.measured:
+        return state.measured[config][0]
+    return max((mean for mean, _ in state.measured.values()), default=1.0)
+
+
+def _remaining(state: State, hop: Hop) -> float:
+    """Seconds of work left for the hop's config, this and later epochs."""
+    here = sum(other.config == hop.config for other in state.waiting)
+    later = (state.epochs[hop.config] - hop.epoch) * len(state.segments)
+    return (here + later) * _mean_seconds(state, hop.config)
+
+
+def _segment_load(state: State) -> Dict[int, float]:
+    """Seconds of work that wait for each segment in the current epochs."""
+    load = dict.fromkeys(state.segments, 0.0)
+    for hop in state.waiting:
+        load[hop.segment] += _mean_seconds(state, hop.config)
+    return load

@@ -1,0 +1,105 @@
+"""Settings of a run: the `options` argument, else the setting `cerebro.<name>`, else the default."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Dict, Mapping, Optional
+
+from cerebro_db.errors import UsageError, unknown
+
+STRATEGIES = ("in_rdbms",)
+ORDERS = ("greedy", "round")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every setting of a run; unknown names are refused with the nearest known one."""
+
+    #: How rows reach the training loop, one of STRATEGIES.
+    strategy: str = "in_rdbms"
+    #: Seeds initial weights, dropout and the order of rows.
+    seed: int = 0
+    #: torch threads per training session; 0 means max(1, cores / segments).
+    threads: int = 0
+    #: Memory for decoded rows per training session [MB]; what does not fit is read again.
+    cache_mb: int = 1024
+    #: Rows are shuffled inside windows of about this size [MB].
+    window_mb: int = 64
+    #: Order of hops, one of ORDERS.
+    order: str = "greedy"
+    #: A hop that failed this often ends its config.
+    max_failures: int = 3
+    #: Rows per forward pass in evaluation.
+    evaluation_batch: int = 1024
+    #: How long a loopback session waits for a lock [s]; the caller's own locks would never go.
+    lock_seconds: float = 10.0
+
+    @classmethod
+    def parse(cls, text: Optional[str], settings: Mapping[str, str]) -> Options:
+        """Read JSON text over settings over defaults.
+
+        `settings` maps option names to the text of `cerebro.<name>`; empty texts count as unset.
+        """
+        known = {item.name: item for item in fields(cls)}
+        given = _object(text)
+        for name in given:
+            if name not in known:
+                raise unknown("option", name, known)
+        merged = {name: value for name, value in settings.items() if name in known and value != ""}
+        merged.update(given)
+        options = cls(
+            **{name: _typed(name, value, type(known[name].default)) for name, value in merged.items()}
+        )
+        options._check()
+        return options
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
+
+    def _check(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise unknown("strategy", self.strategy, STRATEGIES)
+        if self.order not in ORDERS:
+            raise unknown("order", self.order, ORDERS)
+        for name, least in (
+            ("seed", 0),
+            ("threads", 0),
+            ("cache_mb", 0),
+            ("window_mb", 1),
+            ("max_failures", 1),
+            ("evaluation_batch", 1),
+            ("lock_seconds", 0),
+        ):
+            if getattr(self, name) < least:
+                raise UsageError(f"option {name} is {getattr(self, name)}, expected {least} or more")
+        if self.seed >= 2**32:
+            raise UsageError(f"option seed is {self.seed}, expected less than {2**32}")
+
+
+def _object(text: Optional[str]) -> Dict[str, Any]:
+    if text is None or not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f'options {text!r} are not JSON ({error}); expected an object such as {{"seed": 1}}'
+        ) from None
+    if not isinstance(value, dict):
+        raise UsageError(
+            f'options {text!r} are {type(value).__name__}, expected a JSON object such as {{"seed": 1}}'
+        )
+    return value
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    """The value as the option's type; settings arrive as text, JSON as itself."""
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    try:
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            return kind(value)
+    except ValueError:
+        pass
+    raise UsageError(f"option {name} is {value!r}, expected {'a number' if kind is not str else 'text'}")

@@ -1,0 +1,134 @@
+"""The tables a run leaves: `<out>`, `<out>_info`, `<out>_summary`, with MADlib's columns and a few more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Tuple
+
+from cerebro_db import names
+from cerebro_db.database import Database, Row, one
+from cerebro_db.errors import MissingError, RunError
+from cerebro_db.hopper import EpochDone
+from cerebro_db.plan import ConfigPlan, Plan
+from cerebro_db.sqltext import Fragment, TableName, ident, query
+
+SUFFIXES = ("", "_info", "_summary")
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """Where a run writes; `replace` only for a warm start, which continues these very tables."""
+
+    table: TableName
+    replace: bool
+
+    def to_dict(self, selection_table: str) -> Dict[str, Any]:
+        return {
+            "schema": self.table.schema,
+            "name": self.table.name,
+            "model_output_table": str(self.table),
+            "model_selection_table": selection_table,
+            "replace": self.replace,
+        }
+
+
+def plan_outputs(database: Database, text: Any, warm_start: bool) -> OutputPlan:
+    """The output tables: new, or all there when a warm start goes on from them."""
+    if not warm_start:
+        return OutputPlan(names.require_new(database, text, "model_output_table", SUFFIXES[1:]), replace=False)
+    table = names.require(database, text, "model_output_table")
+    for suffix in SUFFIXES[1:]:
+        if names.find(database, table.suffixed(suffix)) is None:
+            raise MissingError(
+                f"warm_start is true, but table {table.suffixed(suffix)} does not exist; a warm start needs the "
+                "three output tables of an earlier fit"
+            )
+    return OutputPlan(table, replace=True)
+
+
+def require_free(database: Database, made: Dict[str, Any]) -> None:
+    """Before a resume: the outputs must still be free to write."""
+    if not made["replace"]:
+        names.require_new(database, made["model_output_table"], "model_output_table", SUFFIXES[1:])
+
+
+def require_unchanged(database: Database, plan: Plan) -> None:
+    """Before a resume: the packed rows must be those that the run began with."""
+    rows = database.rows(
+        query("outputs", "table_oid"), schema=plan.packed.schema, name=plan.packed.name
+    )
+    if not rows or rows[0]["oid"] != plan.packed_oid:
+        raise RunError(
+            f"packed table {plan.packed} was dropped or made anew since the run began, so the run cannot be resumed; "
+            "start a new one"
+        )
+
+
+def previous_weights(database: Database, made: OutputPlan, configs: Tuple[ConfigPlan, ...]) -> Dict[int, bytes]:
+    """Weights of the keys that were there before; a key whose architecture changed is refused."""
+    found: Dict[int, bytes] = {}
+    for config in configs:
+        sql = query("outputs", "previous", output=made.table.sql())
+        for row in database.rows(sql, mst_key=config.mst_key, model_arch=config.model_arch):
+            if not row["same_arch"]:
+                raise RunError(
+                    f"warm_start: mst_key {config.mst_key} has another architecture than in {made.table}; give it a new "
+                    "mst_key or its old model_id"
+                )
+            found[config.mst_key] = row["model_weights"]
+    return found
+
+
+def write(database: Database, run_id: int, plan: Plan) -> Row:
+    """Create the three tables in the caller's transaction and drop the hopping states.
+
+    Gives `mst_key` and `metric` of the best config ({} when none has a usable value).
+    """
+    table = TableName(plan.outputs["schema"], plan.outputs["name"])
+    parts = _parts(table, plan)
+    if plan.outputs["replace"]:
+        for suffix in SUFFIXES:
+            database.rows(query("outputs", "drop", table=table.suffixed(suffix).sql()))
+    values = {"run_id": run_id, "epochs": list(plan.metric_epochs())}
+    for name in ("models", "external", "fill_models", "primary_key", "info", "info_key", "summary"):
+        sql = query("outputs", name, **parts)
+        database.rows(sql, **{key: value for key, value in values.items() if f"%({key})s" in sql})
+    database.rows(query("catalog", "finish_run"), run_id=run_id)
+    best = database.rows(query("outputs", "best"), run_id=run_id)
+    return best[0] if best else {}
+
+
+def _parts(table: TableName, plan: Plan) -> Dict[str, Fragment]:
+    return {
+        "models": table.sql(),
+        "info": table.suffixed("_info").sql(),
+        "summary": table.suffixed("_summary").sql(),
+        "packed_summary": plan.packed.suffixed("_summary").sql(),
+        "class_values": ident(plan.layout.target.source + "_class_values"),
+    }
+
+
+class Announcer:
+    """Tells the caller of every finished epoch, from what the run has committed."""
+
+    def __init__(self, caller: Database, control: Database, run_id: int, plan: Plan) -> None:
+        self._caller = caller
+        self._control = control
+        self._run_id = run_id
+        self._plan = plan
+        caller.notice(
+            f"run {run_id}: {len(plan.configs)} configs, {len(plan.segments)} segments, {plan.epochs} epochs"
+        )
+
+    def epoch_done(self, done: EpochDone) -> None:
+        sql = query("outputs", "epoch")
+        row = one(self._control, sql, run_id=self._run_id, mst_key=done.config, epoch=done.epoch)
+        parts = [f"[{row['percent']:>3}%] config {done.config} epoch {done.epoch}/{self._plan.epochs}:"]
+        parts += _shown(row)
+        self._caller.notice(" ".join(parts) + f" after {row['seconds']:.1f} s")
+
+
+def _shown(row: Row) -> List[str]:
+    labels = (("loss", "training_loss"), ("metric", "training_metric"),
+              ("validation loss", "validation_loss"), ("validation metric", "validation_metric"))
+    return [f"{label} {row[key]:.4f}" for label, key in labels if row[key] is not None]

@@ -1,0 +1,48 @@
+"""Read a run from the views."""
+
+from __future__ import annotations
+
+from cerebro_db.database import Database, Row
+from cerebro_db.errors import MissingError
+from cerebro_db.report.record import PARTS, Config, Epoch, Hop, Record, Run
+from cerebro_db.report.words import flat_params, model_word
+from cerebro_db.sqltext import query
+
+
+def read_run(db: Database, run_id: int) -> Record:
+    """All that a report shows; raises MissingError when the caller has no run of that number."""
+    found = db.rows(query("report", "run"), run_id=run_id)
+    if not found:
+        raise MissingError(f"run {run_id} does not exist or is another role's; view cerebro.run lists yours")
+    values = {name: db.rows(query("report", name), run_id=run_id) for name in ("configs", "hops", "epochs")}
+    return Record(
+        run=Run(**found[0]),
+        configs=tuple(_config(row) for row in values["configs"]),
+        hops=tuple(_hop(row) for row in values["hops"]),
+        epochs=tuple(Epoch(**row) for row in values["epochs"]),
+    )
+
+
+def _config(row: Row) -> Config:
+    return Config(
+        mst_key=row["mst_key"],
+        model_id=row["model_id"],
+        model=model_word(row["model_arch"]),
+        params=flat_params(row["compile_params"], row["fit_params"]),
+        state_bytes=row["state_bytes"],
+        status=row["status"],
+        error=row["error"],
+    )
+
+
+def _hop(row: Row) -> Hop:
+    return Hop(
+        mst_key=row["mst_key"],
+        epoch=row["epoch"],
+        segment_id=row["segment_id"],
+        rows=row["rows"],
+        started=row["started"],
+        finished=row["finished"],
+        parts=tuple(row[f"{part}_seconds"] for part in PARTS),
+        session_pid=row["session_pid"],
+    )

@@ -1,0 +1,185 @@
+"""fit, resume, status and cancel: everything is checked before a run begins, outputs are written after."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, List, Optional
+
+from cerebro_db import catalog, hopper, outputs
+from cerebro_db.client import PsycopgDatabase
+from cerebro_db.coordinator import POLL_SECONDS, Coordinator
+from cerebro_db.database import Database, Row, one
+from cerebro_db.errors import CerebroError, RunError
+from cerebro_db.plan import Plan
+from cerebro_db.planning import FitRequest, Planned, plan_fit
+from cerebro_db.sessions import Loopback
+from cerebro_db.sqltext import query
+from cerebro_db.strategies import registry
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where the coordinator runs: the caller's session, and how it looks for interrupts."""
+
+    database: Database
+    check: Callable[[], None]
+
+
+def fit(host: Host, request: FitRequest) -> Row:
+    """Train all configs of a selection table: madlib_mop_fit. Gives the row that SQL shows.
+
+    Raises UsageError, DataError and their kin before anything is created, RunError afterwards.
+    """
+    started = time.monotonic()
+    options = request.parsed_options(host.database)
+    loopback = Loopback(host.database, options.lock_seconds)
+    try:
+        planned = plan_fit(host.database, loopback, request, options)
+        run_id = _train_new(host, loopback, planned)
+    finally:
+        loopback.close()
+    return _deliver(host, run_id, planned.plan, started)
+
+
+def resume(host: Host, run_id: int) -> Row:
+    """Finish a run that was killed, cancelled or failed: madlib_mop_resume.
+
+    No finished hop runs again. Raises MissingError for a run that is not the caller's, RunError
+    when it still runs or has finished, or when its packed rows are no longer what they were.
+    """
+    started = time.monotonic()
+    row = catalog.run_row(host.database, run_id)
+    if row["status"] == "finished":
+        raise RunError(f"run {run_id} has finished; its models are in {row['model_output_table']}")
+    plan = catalog.Catalog(host.database, run_id).plan()
+    outputs.require_free(host.database, plan.outputs)
+    if row["status"] != "trained":
+        _train_on(host, run_id, plan)
+    return _deliver(host, run_id, plan, started)
+
+
+def cancel(database: Database, run_id: int) -> bool:
+    """End a run from another session: madlib_mop_cancel. Raises RunError when it does not run."""
+    row = catalog.run_row(database, run_id)
+    if not one(database, query("catalog", "cancel_run"), run_id=run_id)["cancelled"]:
+        raise RunError(f"run {run_id} is {row['status']}, not running; only a running run can be cancelled")
+    return True
+
+
+def status(database: Database, run_id: Optional[int]) -> List[Row]:
+    """Progress of a run, or of all the caller's runs: madlib_mop_status."""
+    if run_id is not None:
+        catalog.run_row(database, run_id)
+    return database.rows(query("catalog", "progress"), run_id=run_id)
+
+
+def forget(database: Database, run_id: int) -> None:
+    """Remove a run with its states and history; its output tables stay."""
+    catalog.run_row(database, run_id)
+    database.rows(query("catalog", "forget_run"), run_id=run_id)
+
+
+def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
+    plan = planned.plan
+    strategy = registry.open_strategy(plan, loopback)
+    try:
+        strategy.check(plan)
+        while not strategy.ready(POLL_SECONDS):
+            host.check()
+        with loopback.connect() as control:
+            with control.transaction():
+                log = catalog.start_run(control, plan, planned.heading)
+                for mst_key, weights in planned.initial.items():
+                    log.save_initial(mst_key, weights)
+            log.claim(loopback.caller_pid)
+            _run(Training(host, strategy, control, log, plan), _fresh_state(plan, log))
+    finally:
+        strategy.close()
+    return log.run_id
+
+
+def _train_on(host: Host, run_id: int, plan: Plan) -> None:
+    loopback = Loopback(host.database, plan.options.lock_seconds)
+    try:
+        with loopback.connect() as control:
+            log = catalog.Catalog(control, run_id)
+            if not log.claim(loopback.caller_pid):
+                raise RunError(f"run {run_id} is still running; watch it in cerebro.progress")
+            outputs.require_unchanged(control, plan)
+            strategy = registry.open_strategy(plan, loopback)
+            try:
+                while not strategy.ready(POLL_SECONDS):
+                    host.check()
+                _run(Training(host, strategy, control, log, plan), _resumed_state(plan, log))
+            finally:
+                strategy.close()
+    finally:
+        loopback.close()
+
+
+@dataclass
+class Training:
+    """What a run needs while it trains."""
+
+    host: Host
+    strategy: Any
+    #: A session of the run's own, whose writes are seen at once.
+    control: PsycopgDatabase
+    log: catalog.Catalog
+    plan: Plan
+
+
+def _run(training: Training, state: hopper.State) -> None:
+    """Coordinate to the end and record how it ended, whatever ends it."""
+    log = training.log
+    ending: Dict[str, Optional[str]] = {"status": "cancelled", "error": "cancelled by its caller"}
+    try:
+        training.strategy.begin(log.run_id)
+        announce = outputs.Announcer(training.host.database, training.control, log.run_id, training.plan)
+        coordinator = Coordinator(training.strategy, log, training.host.check, announce.epoch_done)
+        coordinator.ended.update(dict.fromkeys(_stopped(state), "stopped"))
+        coordinator.run(state)
+        ending = {"status": "trained", "error": None}
+    except CerebroError as error:
+        ending = {"status": "failed", "error": str(error)}
+        raise
+    finally:
+        training.strategy.close()
+        log.end_run(**ending)  # type: ignore[arg-type]
+
+
+def _fresh_state(plan: Plan, log: catalog.Catalog) -> hopper.State:
+    return hopper.replay(_empty_state(plan), catalog.first_events(plan))
+
+
+def _resumed_state(plan: Plan, log: catalog.Catalog) -> hopper.State:
+    """Fold the log; every segment's session is gone, so each is down until it comes up again."""
+    state = hopper.replay(_empty_state(plan), log.events())
+    for segment in sorted(state.up):
+        event = hopper.SegmentDown(segment, "resumed")
+        log.record(event)
+        state = hopper.step(state, event).state
+    return state
+
+
+def _empty_state(plan: Plan) -> hopper.State:
+    segments = tuple(segment.segment_id for segment in plan.segments)
+    return hopper.State(segments, order=plan.options.order, max_failures=plan.options.max_failures)
+
+
+def _stopped(state: hopper.State) -> List[int]:
+    return [config for config, epochs in state.epochs.items() if epochs == 0]
+
+
+def _deliver(host: Host, run_id: int, plan: Plan, started: float) -> Row:
+    """Write the outputs in the caller's transaction and give the row that SQL shows."""
+    best = outputs.write(host.database, run_id, plan)
+    return {
+        "run_id": run_id,
+        "status": "finished",
+        "configs": len(plan.configs),
+        "best_mst_key": best.get("mst_key"),
+        "best_metric": best.get("metric"),
+        "seconds": round(time.monotonic() - started, 3),
+    }

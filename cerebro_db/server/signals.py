@@ -1,0 +1,59 @@
+"""Keep the server's signals away from threads that libraries start inside a backend.
+
+A new thread inherits the mask of the thread that makes it, and the kernel may hand a signal sent to
+the process (SIGINT, SIGALRM, SIGUSR1) to any thread that does not block it; the server's handlers are
+written for the main thread alone. So whatever may start a thread runs with all signals blocked. They
+stay pending meanwhile and reach the main thread when it opens its mask again, between batches.
+"""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import time
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
+
+#: How long a training backend at most goes without looking for interrupts between batches.
+LOOK_SECONDS = 0.1
+
+
+@contextmanager
+def blocked() -> Iterator[None]:
+    """Every signal waits until the block ends."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def delivered() -> Iterator[None]:
+    """Inside `blocked()`: the main thread may be signalled again while it talks to the server."""
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def load(module: str) -> Any:
+    """Import a module that pulls in torch or numpy, both of which start threads."""
+    with blocked():
+        return importlib.import_module(module)
+
+
+def interrupt_check(plpy: Any) -> Callable[[], None]:
+    """A function to call between batches: raises what the server has pending (57014 for a cancel)."""
+    looked = time.monotonic()
+
+    def check() -> None:
+        nonlocal looked
+        if time.monotonic() - looked < LOOK_SECONDS:
+            return
+        with delivered():
+            plpy.execute("select 1")
+        looked = time.monotonic()
+
+    return check

@@ -1,0 +1,231 @@
+"""Loopback sessions: connections of a server to itself that have the caller's rights, and no more.
+
+A superuser's sessions are the server's own (peer over the socket) under the caller's name. Anyone
+else's log in as a role made for this one call, a member of the caller with a random password that
+only this process knows, and then take the caller's name: RESET ROLE there leads back to a role that
+owns nothing. The password is sent to the server as a verifier only, the role goes when the call ends,
+and what a crash leaves behind is dropped by the next call.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence
+
+import psycopg2
+from psycopg2 import extensions
+
+from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.database import Database, one
+from cerebro_db.errors import SetupError
+from cerebro_db.sqltext import Fragment, ident, query
+
+ROLE_PREFIX = "cerebro_session_"
+#: Long enough for a busy server to accept a session, short enough for a person to wait.
+CONNECT_SECONDS = 10
+#: How often a session looks whether its coordinator still lives.
+ALIVE_MILLISECONDS = 1000
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server that the caller is in, and who asks."""
+
+    dbname: str
+    port: int
+    socket_directory: Optional[str]
+    listens: bool
+    superuser: str
+    caller: str
+    caller_pid: int
+    caller_is_superuser: bool
+    version: int
+
+    @classmethod
+    def of(cls, database: Database) -> Server:
+        row = one(database, query("sessions", "server"))
+        sockets = [item.strip() for item in row.pop("socket_directories").split(",") if item.strip()]
+        return cls(socket_directory=sockets[0] if sockets else None, **row)
+
+
+class Loopback:
+    """Opens sessions with the caller's rights; closing it leaves no session and no role behind."""
+
+    def __init__(self, database: Database, lock_seconds: float) -> None:
+        self._server = Server.of(database)
+        self._lock_seconds = lock_seconds
+        self._broker = self._as_superuser()
+        self._role: Optional[str] = None
+        self._password = secrets.token_hex(32)
+        if not self._server.caller_is_superuser:
+            self._make_role()
+
+    @property
+    def caller_pid(self) -> int:
+        """Process of the caller's session, which coordinates."""
+        return self._server.caller_pid
+
+    def connect(self) -> PsycopgDatabase:
+        """A session that answers at once, for the catalog."""
+        database = connect("", **self._parameters())
+        self._become_caller(database)
+        return database
+
+    def start(self) -> Session:
+        """A session that connects, then runs statements, while the caller looks elsewhere."""
+        take = self._take_role()
+        try:
+            connection = psycopg2.connect(async_=True, **self._parameters())
+        except psycopg2.OperationalError as error:
+            raise SetupError(f"cannot open a training session: {_line(error)}; {_SLOTS}") from error
+        return Session(connection, take)
+
+    def close(self) -> None:
+        """Drop the role of this call; sessions that are still open lose nothing they need."""
+        if self._broker.connection.closed:
+            return
+        if self._role is not None:
+            with suppress(psycopg2.Error):
+                self._broker.rows(query("sessions", "drop_role", role=ident(self._role)))
+        self._broker.close()
+
+    def _as_superuser(self) -> PsycopgDatabase:
+        server = self._server
+        if server.socket_directory is None:
+            raise SetupError(
+                "the server has no unix socket (unix_socket_directories is empty), which training sessions "
+                "are opened through; set it and restart the server"
+            )
+        try:
+            return connect("", host=server.socket_directory, user=server.superuser, **self._common())
+        except SetupError as error:
+            raise SetupError(
+                f"the server cannot open a session to itself as {server.superuser}: {error}; let its OS user in by "
+                "'local all <superuser> peer' in pg_hba.conf, or put the password in that user's ~/.pgpass"
+            ) from error
+
+    def _make_role(self) -> None:
+        """A login role that can do what the caller can, for this call only."""
+        for stale in self._broker.rows(query("sessions", "stale_roles")):
+            self._broker.rows(query("sessions", "drop_role", role=ident(stale["rolname"])))
+        name = one(self._broker, query("sessions", "role_name"), prefix=ROLE_PREFIX)["name"]
+        verifier = extensions.encrypt_password(self._password, name, self._broker.connection)
+        sql = query("sessions", "make_role", role=ident(name), caller=ident(self._server.caller))
+        with self._broker.connection.cursor() as cursor:  # a utility statement takes literals only
+            cursor.execute(sql, {"verifier": verifier})
+        self._role = name
+
+    def _parameters(self) -> Dict[str, Any]:
+        server = self._server
+        if self._role is None:
+            return {"host": server.socket_directory, "user": server.superuser, **self._common()}
+        host = "127.0.0.1" if server.listens else server.socket_directory
+        return {"host": host, "user": self._role, "password": self._password, **self._common()}
+
+    def _common(self) -> Dict[str, Any]:
+        settings = {
+            "statement_timeout": "0",
+            "lock_timeout": f"{int(self._lock_seconds * 1000)}ms",
+            "idle_in_transaction_session_timeout": "0",
+            "search_path": "pg_catalog",
+            "client_min_messages": "warning",
+            "jit": "off",
+        }
+        if self._server.version >= 140000:
+            settings["idle_session_timeout"] = "0"
+            settings["client_connection_check_interval"] = f"{ALIVE_MILLISECONDS}ms"
+        return {
+            "dbname": self._server.dbname,
+            "port": self._server.port,
+            "connect_timeout": CONNECT_SECONDS,
+            "sslmode": "disable",
+            "gssencmode": "disable",
+            "application_name": "cerebro",
+            "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
+        }
+
+    def _take_role(self) -> Fragment:
+        name = "be_caller" if self._server.caller_is_superuser else "take_role"
+        return query("sessions", name, caller=ident(self._server.caller))
+
+    def _become_caller(self, database: PsycopgDatabase) -> None:
+        database.script(self._take_role())
+
+
+class Session:
+    """One asynchronous session: connecting, then one statement at a time, first `setup`."""
+
+    def __init__(self, connection: Any, setup: Fragment) -> None:
+        self.connection = connection
+        self._setup: Optional[Fragment] = setup
+        self._cursor: Any = None
+        #: What the socket waits for, as psycopg2 says.
+        self._wants = extensions.POLL_WRITE
+        self._queued: List[Any] = []
+
+    @property
+    def busy(self) -> bool:
+        return self._cursor is not None or bool(self._queued) or self._setup is not None
+
+    def send(self, sql: Fragment, **values: Any) -> None:
+        """Run a statement as soon as the session is free; its rows come from `advance`."""
+        self._queued.append((str(sql), values))
+
+    def advance(self) -> Optional[List[Any]]:
+        """Do what can be done without waiting; the rows of a statement that ended, else None.
+
+        Raises psycopg2.Error when the statement failed or the session is lost.
+        """
+        while True:
+            self._wants = self.connection.poll()
+            if self._wants != extensions.POLL_OK:
+                return None
+            if self._cursor is not None:
+                cursor, self._cursor = self._cursor, None
+                if self._setup is None:
+                    return list(cursor.fetchall()) if cursor.description else []
+                self._setup = None
+            if not self._next():
+                return None
+
+    def cancel(self) -> None:
+        """Ask the server to end the statement that runs; the session stays."""
+        with suppress(psycopg2.Error):
+            if self._cursor is not None and not self.connection.closed:
+                self.connection.cancel()
+
+    def close(self) -> None:
+        self.cancel()
+        self.connection.close()
+
+    def waits_to_write(self) -> bool:
+        return bool(self._wants == extensions.POLL_WRITE)
+
+    def _next(self) -> bool:
+        """Start the statement that is next; False when there is none."""
+        if self._setup is not None:
+            text, values = str(self._setup), None
+        elif self._queued:
+            text, values = self._queued.pop(0)
+        else:
+            return False
+        self._cursor = self.connection.cursor()
+        self._cursor.execute(text, values)
+        return True
+
+
+def wait_any(sessions: Sequence[Session], seconds: float) -> None:
+    """Wait until one of the sessions can go on, at most so long."""
+    readers = [s.connection for s in sessions if s.busy and not s.waits_to_write()]
+    writers = [s.connection for s in sessions if s.busy and s.waits_to_write()]
+    select.select(readers, writers, [], seconds)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+_SLOTS = "free connections or raise max_connections: a run takes one per segment and two more"

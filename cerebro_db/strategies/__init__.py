@@ -1,0 +1,1 @@
+"""How rows reach the training loop: one module per strategy."""

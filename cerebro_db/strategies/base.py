@@ -1,0 +1,44 @@
+"""The one seam that users switch by configuration: how rows reach the training loop, and where it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, List, Protocol
+
+from cerebro_db.hopper import Event, StartHop
+from cerebro_db.plan import Plan
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a strategy has to tell: an event, and whether the hop's loss stopped being a number."""
+
+    event: Event
+    diverged: bool = False
+
+
+class Strategy(Protocol):
+    """Runs hops. All calls come from one thread, the coordinator's.
+
+    A hop that is reported finished has its new state and its event committed, in one transaction.
+    """
+
+    name: ClassVar[str]
+
+    def check(self, plan: Plan) -> None:
+        """Begin to build every config where it will train; `ready` tells what came of it."""
+
+    def ready(self, seconds: float) -> bool:
+        """Whether start and check are over, waiting at most so long. Raises UsageError for a misfit."""
+
+    def begin(self, run_id: int) -> None:
+        """Open every segment of the run; each is reported as SegmentUp when it can take a hop."""
+
+    def submit(self, start: StartHop) -> None:
+        """Start a hop on its segment, which is up and free."""
+
+    def wait(self, seconds: float) -> List[Report]:
+        """What happened, at the latest after so long; [] when nothing did."""
+
+    def close(self) -> None:
+        """End hops, sessions and processes now; what is committed stays."""

@@ -1,0 +1,125 @@
+"""The training loop: the only one, whatever the strategy."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Callable, Iterable, Iterator, Optional, Tuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from cerebro_db.batches import Batch
+from cerebro_db.state import Trainee
+
+#: Called between batches; may raise to end the hop (an interrupt).
+Check = Callable[[], None]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a config minimises and reports."""
+
+    #: (output, target) -> mean over the batch, a scalar tensor.
+    loss: Callable[[Tensor, Tensor], Tensor]
+    #: (output, target) -> sum over the batch's rows, a scalar tensor.
+    metric: Optional[Callable[[Tensor, Tensor], Tensor]] = None
+    #: Largest norm of all gradients together; None leaves them.
+    clip_norm: Optional[float] = None
+
+
+@dataclass
+class Tally:
+    """Sums over the rows of a pass."""
+
+    rows: int = 0
+    loss_sum: float = 0.0
+    metric_sum: float = 0.0
+    #: A loss was NaN or infinite; the pass ended there.
+    diverged: bool = False
+    #: Waiting for rows [s].
+    data_seconds: float = 0.0
+    #: The whole pass [s].
+    seconds: float = 0.0
+
+    @property
+    def loss(self) -> Optional[float]:
+        return self.loss_sum / self.rows if self.rows else None
+
+    @property
+    def metric(self) -> Optional[float]:
+        return self.metric_sum / self.rows if self.rows else None
+
+
+def train_hop(trainee: Trainee, batches: Iterable[Batch], objective: Objective, check: Check) -> Tally:
+    """Train over the batches once; the loss and metric are those of this very pass.
+
+    Ends early, with `diverged`, at the first loss that is not finite.
+    """
+    tally = Tally()
+    started = time.perf_counter()
+    trainee.module.train()
+    for inputs, target in _timed(batches, tally):
+        output, loss = train_batch(trainee, inputs, target, objective)
+        _count(tally, output, target, loss, objective)
+        if tally.diverged:
+            break
+        check()
+    trainee.rows += tally.rows
+    tally.seconds = time.perf_counter() - started
+    return tally
+
+
+def train_batch(
+    trainee: Trainee, inputs: Tuple[Tensor, ...], target: Tensor, objective: Objective
+) -> Tuple[Tensor, Tensor]:
+    """One optimizer step; gives the output [rows, ...] before it and the mean loss."""
+    trainee.optimizer.zero_grad()
+    output = trainee.module(*inputs)
+    loss = objective.loss(output, target)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if objective.clip_norm is not None:
+        nn.utils.clip_grad_norm_(trainee.module.parameters(), objective.clip_norm)
+    trainee.optimizer.step()
+    trainee.steps += 1
+    return output.detach(), loss.detach()
+
+
+def evaluate(module: nn.Module, batches: Iterable[Batch], objective: Objective, check: Check) -> Tally:
+    """Loss and metric over the batches without changing the module; its mode is put back."""
+    tally = Tally()
+    started = time.perf_counter()
+    was_training = module.training
+    module.train(False)
+    with torch.no_grad():
+        for inputs, target in _timed(batches, tally):
+            output = module(*inputs)
+            _count(tally, output, target, objective.loss(output, target), objective)
+            check()
+    module.train(was_training)
+    tally.seconds = time.perf_counter() - started
+    return tally
+
+
+def _count(tally: Tally, output: Tensor, target: Tensor, loss: Tensor, objective: Objective) -> None:
+    rows = int(target.shape[0])
+    value = loss.item()
+    tally.rows += rows
+    tally.loss_sum += value * rows
+    tally.diverged = tally.diverged or not math.isfinite(value)
+    if objective.metric is not None:
+        tally.metric_sum += objective.metric(output, target).item()
+
+
+def _timed(items: Iterable[Item], tally: Tally) -> Iterator[Item]:
+    """The items, with the time spent waiting for them added to the tally."""
+    iterator = iter(items)
+    while True:
+        started = time.perf_counter()
+        item = next(iterator, None)
+        tally.data_seconds += time.perf_counter() - started
+        if item is None:
+            return
+        yield item

@@ -1,0 +1,56 @@
+-- Who asks, and whether a run is theirs. The functions of this folder are SECURITY DEFINER: they are
+-- the only code that touches the catalog, and each checks the owner first.
+
+create or replace function cerebro_private.caller() returns name
+language sql stable as $sql$
+    -- SET ROLE shows in the setting even inside a SECURITY DEFINER function, where current_user does not.
+    select case when current_setting('role') in ('none', '') then session_user
+                else current_setting('role')::name end
+$sql$;
+comment on function cerebro_private.caller() is 'The role whose rights count: the one set by SET ROLE, else the session''s.';
+
+create or replace function cerebro_private.require_owner(run_id integer) returns void
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform 1 from cerebro_private.run r
+      where r.run_id = $1 and pg_has_role(cerebro_private.caller(), r.owner, 'member');
+    if not found then
+        raise exception 'run % does not exist or belongs to another role; cerebro.run lists your runs', $1
+              using errcode = 'undefined_object';
+    end if;
+end
+$body$;
+comment on function cerebro_private.require_owner(integer) is 'Raises unless the run is the caller''s.';
+
+create or replace function cerebro_private.lock_class() returns integer
+language sql immutable as $sql$ select 1128616525 $sql$;
+comment on function cerebro_private.lock_class() is
+    'First key of the advisory locks (lock_class, run_id) by which a coordinator shows that it lives.';
+
+create or replace function cerebro_private.is_coordinated(run_id integer) returns boolean
+language sql stable as $sql$
+    select exists (
+        select 1 from pg_catalog.pg_locks l
+         where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+           and l.classid = cerebro_private.lock_class()::oid and l.objid = $1::oid
+           and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database()))
+$sql$;
+comment on function cerebro_private.is_coordinated(integer) is 'Whether a living session coordinates the run.';
+
+create or replace function cerebro_private.rank(ranking text, metric double precision, loss double precision)
+returns double precision
+language sql immutable as $sql$
+    -- NaN sorts above every number; a diverged config must come last, so it has no rank.
+    select nullif(case ranking when 'metric_higher' then -metric when 'metric_lower' then metric else loss end
+                , 'NaN'::double precision)
+$sql$;
+comment on function cerebro_private.rank(text, double precision, double precision) is
+    'Sort key of a config, smaller is better, NULL when it has no usable value.';
+
+create or replace function cerebro_private.loopback()
+returns table (socket_directories text, port integer, listen_addresses text, superuser name)
+language sql stable security definer set search_path = pg_catalog, pg_temp as $sql$
+    select current_setting('unix_socket_directories'), current_setting('port')::integer
+         , current_setting('listen_addresses'), (select rolname from pg_roles where oid = 10)
+$sql$;
+comment on function cerebro_private.loopback() is 'How a session of this server reaches the server itself.';

@@ -1,0 +1,159 @@
+-- The life of a run in the catalog.
+
+create or replace function cerebro_private.start_run(
+    source_table text, packed_table text, validation_table text, model_output_table text
+  , model_selection_table text, num_iterations integer, strategy text, ranking text, plan json
+  , name text, description text) returns integer
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $sql$
+    insert into cerebro_private.run
+           ( owner, source_table, packed_table, validation_table, model_output_table, model_selection_table
+           , num_iterations, strategy, ranking, plan, name, description)
+    values (cerebro_private.caller(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    returning run_id
+$sql$;
+comment on function cerebro_private.start_run(text, text, text, text, text, integer, text, text, json, text, text) is
+    'Record a run of the caller; gives its number.';
+
+create or replace function cerebro_private.add_config(
+    run_id integer, mst_key integer, model_id integer, compile_params text, fit_params text
+  , model_arch json) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    insert into cerebro_private.config (run_id, mst_key, model_id, compile_params, fit_params, model_arch)
+    values ($1, $2, $3, $4, $5, $6);
+    execute format('create table cerebro_private.%I (part text not null, chunk integer not null, data bytea not null)'
+                 , cerebro_private.state_name($1, $2));
+    -- Floats do not compress: trying costs time, and out-of-line storage keeps rows small.
+    execute format('alter table cerebro_private.%I alter column data set storage external'
+                 , cerebro_private.state_name($1, $2));
+end
+$body$;
+comment on function cerebro_private.add_config(integer, integer, integer, text, text, json) is
+    'Record a config of a run and make the table that its state hops through.';
+
+create or replace function cerebro_private.add_segment(
+    run_id integer, segment_id integer, dist_key integer, row_count bigint) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    insert into cerebro_private.segment (run_id, segment_id, dist_key, row_count) values ($1, $2, $3, $4);
+end
+$body$;
+comment on function cerebro_private.add_segment(integer, integer, integer, bigint) is 'Record a segment of a run.';
+
+create or replace function cerebro_private.add_event(
+    run_id integer, kind text, mst_key integer, epoch integer, segment_id integer
+  , seconds double precision, reason text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    insert into cerebro_private.event (run_id, kind, mst_key, epoch, segment_id, seconds, reason)
+    values ($1, $2, $3, $4, $5, $6, $7);
+end
+$body$;
+comment on function cerebro_private.add_event(integer, text, integer, integer, integer, double precision, text) is
+    'Append to the log that the scheduler folds.';
+
+create or replace function cerebro_private.events(run_id integer)
+returns table (kind text, mst_key integer, epoch integer, segment_id integer, seconds double precision, reason text)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    return query
+        select e.kind, e.mst_key, e.epoch, e.segment_id, e.seconds, e.reason
+          from cerebro_private.event e where e.run_id = $1 order by e.event_id;
+end
+$body$;
+comment on function cerebro_private.events(integer) is 'The log of a run in order.';
+
+create or replace function cerebro_private.plan(run_id integer) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    return (select r.plan from cerebro_private.run r where r.run_id = $1);
+end
+$body$;
+comment on function cerebro_private.plan(integer) is 'What the run was asked to do, as madlib_mop_fit recorded it.';
+
+create or replace function cerebro_private.claim_run(run_id integer, coordinator_pid integer) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    -- The lock belongs to the session that calls, and ends with it, however it ends.
+    if not pg_try_advisory_lock(cerebro_private.lock_class(), $1) then
+        return false;
+    end if;
+    update cerebro_private.run r
+       set coordinator_pid = $2, status = 'running', error = null, trained_at = null
+     where r.run_id = $1 and r.status not in ('trained', 'finished');
+    return true;
+end
+$body$;
+comment on function cerebro_private.claim_run(integer, integer) is
+    'Become the only coordinator of a run, for as long as the calling session lives.';
+
+create or replace function cerebro_private.end_run(run_id integer, status text, error text) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    update cerebro_private.run r
+       set status = $2, error = $3, coordinator_pid = null
+         , trained_at = case when $2 = 'trained' then clock_timestamp() else r.trained_at end
+     where r.run_id = $1;
+end
+$body$;
+comment on function cerebro_private.end_run(integer, text, text) is 'Training is over: trained, failed or cancelled.';
+
+create or replace function cerebro_private.end_config(run_id integer, mst_key integer, status text, error text)
+returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    update cerebro_private.config c set status = $3, error = $4 where c.run_id = $1 and c.mst_key = $2;
+end
+$body$;
+comment on function cerebro_private.end_config(integer, integer, text, text) is
+    'A config is over: finished, diverged or failed.';
+
+create or replace function cerebro_private.finish_run(run_id integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+declare
+    mst integer;
+begin
+    perform cerebro_private.require_owner($1);
+    for mst in select c.mst_key from cerebro_private.config c where c.run_id = $1 loop
+        execute format('drop table if exists cerebro_private.%I', cerebro_private.state_name($1, mst));
+    end loop;
+    update cerebro_private.run r set status = 'finished', finished_at = clock_timestamp() where r.run_id = $1;
+end
+$body$;
+comment on function cerebro_private.finish_run(integer) is
+    'The outputs are written: drop the hopping states. In the caller''s transaction, so that a rollback keeps them.';
+
+create or replace function cerebro_private.forget_run(run_id integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    if cerebro_private.is_coordinated($1) then
+        raise exception 'run % is still running; cancel it first: select madlib_mop_cancel(%)', $1, $1
+              using errcode = 'object_in_use';
+    end if;
+    perform cerebro_private.finish_run($1);
+    delete from cerebro_private.run r where r.run_id = $1;
+end
+$body$;
+comment on function cerebro_private.forget_run(integer) is 'Remove a run with its states and history.';
+
+create or replace function cerebro_private.cancel_run(run_id integer) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    if not cerebro_private.is_coordinated($1) then
+        return false;
+    end if;
+    return pg_cancel_backend((select r.coordinator_pid from cerebro_private.run r where r.run_id = $1));
+end
+$body$;
+comment on function cerebro_private.cancel_run(integer) is
+    'Cancel the statement that coordinates the run; false when none does.';

@@ -1,0 +1,87 @@
+-- The hop: a config's state and the event that it finished, in one transaction of a training session.
+-- Every hop empties the config's table by TRUNCATE and fills it again, so that space comes back at
+-- commit although the caller's open transaction holds back vacuum.
+
+create or replace function cerebro_private.state_name(run_id integer, mst_key integer) returns text
+language sql immutable as $sql$ select 'state_' || $1 || '_' || $2 $sql$;
+comment on function cerebro_private.state_name(integer, integer) is 'Name of the table a config''s state hops through.';
+
+create or replace function cerebro_private.clear_state(run_id integer, mst_key integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    execute format('truncate table cerebro_private.%I', cerebro_private.state_name($1, $2));
+end
+$body$;
+comment on function cerebro_private.clear_state(integer, integer) is 'Empty a config''s state before the new one is written.';
+
+create or replace function cerebro_private.save_state(
+    run_id integer, mst_key integer, part text, chunk integer, data bytea) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    execute format('insert into cerebro_private.%I (part, chunk, data) values ($1, $2, $3)'
+                 , cerebro_private.state_name($1, $2)) using $3, $4, $5;
+end
+$body$;
+comment on function cerebro_private.save_state(integer, integer, text, integer, bytea) is
+    'Write one chunk of a part (weights or rest) of a config''s state.';
+
+create or replace function cerebro_private.load_state(run_id integer, mst_key integer)
+returns table (part text, chunk integer, data bytea)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    return query execute format('select s.part, s.chunk, s.data from cerebro_private.%I s order by s.part, s.chunk'
+                              , cerebro_private.state_name($1, $2));
+end
+$body$;
+comment on function cerebro_private.load_state(integer, integer) is
+    'The chunks of a config''s state in order; no rows before its first hop.';
+
+create or replace function cerebro_private.save_hop(
+    run_id integer, mst_key integer, epoch integer, segment_id integer
+  , row_count bigint, loss double precision, metric double precision
+  , validation_rows bigint, validation_loss double precision, validation_metric double precision
+  , train_seconds double precision, validate_seconds double precision, data_seconds double precision
+  , hop_seconds double precision, start_seconds double precision, state_bytes bigint, seconds double precision)
+returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    insert into cerebro_private.hop
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, pg_backend_pid()
+          , clock_timestamp() - $17 * interval '1 second', clock_timestamp());
+    insert into cerebro_private.event (run_id, kind, mst_key, epoch, segment_id, seconds)
+    values ($1, 'hop_finished', $2, $3, $4, $17);
+end
+$body$;
+comment on function cerebro_private.save_hop(
+    integer, integer, integer, integer, bigint, double precision, double precision
+  , bigint, double precision, double precision, double precision, double precision, double precision
+  , double precision, double precision, bigint, double precision) is
+    'Record a finished hop and its event; a second record of the same hop is refused by the primary key.';
+
+create or replace function cerebro_private.final_state(run_id integer)
+returns table (mst_key integer, model_arch json, model_weights bytea, optimizer_state bytea)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+declare
+    config record;
+begin
+    perform cerebro_private.require_owner($1);
+    for config in select c.mst_key, c.model_arch from cerebro_private.config c
+                   where c.run_id = $1 order by c.mst_key loop
+        mst_key := config.mst_key;
+        model_arch := config.model_arch;
+        execute format('select string_agg(s.data, '''' order by s.chunk) filter (where s.part = ''weights'')'
+                    || '     , string_agg(s.data, '''' order by s.chunk) filter (where s.part = ''rest'')'
+                    || '  from cerebro_private.%I s', cerebro_private.state_name($1, config.mst_key))
+           into model_weights, optimizer_state;
+        if model_weights is not null then
+            return next;
+        end if;
+    end loop;
+end
+$body$;
+comment on function cerebro_private.final_state(integer) is
+    'Weights and the rest of the state (optimizer, schedule, RNG, counters) of every config, each as safetensors.';

@@ -1,0 +1,24 @@
+-- Installs cerebro-db into the current database; run it as a superuser: psql -f sql/install.sql
+-- `cerebro-db install` runs the same lines. Again on the same version it keeps every run and model.
+-- One transaction: a database has all of it or none.
+\set ON_ERROR_STOP on
+begin;
+set local client_min_messages = warning;
+
+\ir schema/00_roles.sql
+\ir schema/10_catalog.sql
+\ir functions/10_access.sql
+\ir functions/20_runs.sql
+\ir functions/30_state.sql
+\ir schema/20_views.sql
+\ir dialect/postgresql.sql
+
+\ir ../udfs/check_plan/latest.sql
+\ir ../udfs/open_segment/latest.sql
+\ir ../udfs/train_hop/latest.sql
+\ir ../udfs/warm_up/latest.sql
+
+\ir ../udfs/madlib_mop_check/latest.sql
+
+\ir schema/90_grants.sql
+commit;

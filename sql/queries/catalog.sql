@@ -1,0 +1,90 @@
+-- plan --
+-- What the run was asked to do.
+select cerebro_private.plan(%(run_id)s::integer)::text as plan;
+
+-- start_run --
+-- Record a run; gives its number.
+select cerebro_private.start_run(
+           %(source_table)s::text, %(packed_table)s::text, %(validation_table)s::text
+         , %(model_output_table)s::text, %(model_selection_table)s::text, %(num_iterations)s::integer
+         , %(strategy)s::text, %(ranking)s::text, %(plan)s::json, %(name)s::text, %(description)s::text) as run_id;
+
+-- add_config --
+-- Record a config and make the table of its state.
+select cerebro_private.add_config(%(run_id)s::integer, %(mst_key)s::integer, %(model_id)s::integer
+                                , %(compile_params)s::text, %(fit_params)s::text, %(model_arch)s::json);
+
+-- add_segment --
+-- Record a segment of a run.
+select cerebro_private.add_segment(%(run_id)s::integer, %(segment_id)s::integer, %(dist_key)s::integer, %(rows)s::bigint);
+
+-- add_event --
+-- Append to the log.
+select cerebro_private.add_event(%(run_id)s::integer, %(kind)s::text, %(mst_key)s::integer, %(epoch)s::integer
+                               , %(segment_id)s::integer, %(seconds)s::float8, %(reason)s::text);
+
+-- events --
+-- The log in order.
+select e.kind, e.mst_key, e.epoch, e.segment_id, e.seconds, e.reason
+  from cerebro_private.events(%(run_id)s::integer) e;
+
+-- claim_run --
+-- Become the run's coordinator for as long as this session lives.
+select cerebro_private.claim_run(%(run_id)s::integer, %(pid)s::integer) as claimed;
+
+-- end_run --
+-- Training is over.
+select cerebro_private.end_run(%(run_id)s::integer, %(status)s::text, %(error)s::text);
+
+-- end_config --
+-- A config is over.
+select cerebro_private.end_config(%(run_id)s::integer, %(mst_key)s::integer, %(status)s::text, %(error)s::text);
+
+-- finish_run --
+-- The outputs are written.
+select cerebro_private.finish_run(%(run_id)s::integer);
+
+-- cancel_run --
+-- Cancel the statement that coordinates a run.
+select cerebro_private.cancel_run(%(run_id)s::integer) as cancelled;
+
+-- clear_state --
+-- Empty a config's state.
+select cerebro_private.clear_state(%(run_id)s::integer, %(mst_key)s::integer);
+
+-- save_state --
+-- Write one chunk of a config's state.
+select cerebro_private.save_state(%(run_id)s::integer, %(mst_key)s::integer, %(part)s::text, %(chunk)s::integer
+                                , %(data)s::bytea);
+
+-- load_state --
+-- A config's state in chunks.
+select s.part, s.chunk, s.data from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer) s;
+
+-- save_hop --
+-- Record a finished hop with its event.
+select cerebro_private.save_hop(
+           %(run_id)s::integer, %(mst_key)s::integer, %(epoch)s::integer, %(segment_id)s::integer
+         , %(row_count)s::bigint, %(loss)s::float8, %(metric)s::float8
+         , %(validation_rows)s::bigint, %(validation_loss)s::float8, %(validation_metric)s::float8
+         , %(train_seconds)s::float8, %(validate_seconds)s::float8, %(data_seconds)s::float8
+         , %(hop_seconds)s::float8, %(start_seconds)s::float8, %(state_bytes)s::bigint, %(seconds)s::float8);
+
+-- status --
+-- One run as its owner sees it.
+select r.run_id, r.status, r.error, r.source_table, r.model_output_table, r.num_iterations, r.strategy
+     , r.coordinator_pid, r.ranking
+  from cerebro.run r where r.run_id = %(run_id)s::integer;
+
+-- progress --
+-- How far the caller's runs are; one run, or all when run_id is NULL.
+select p.run_id, p.name, p.status, p.hops_done, p.hops_total, p.percent::float8 as percent, p.seconds::float8 as seconds
+     , p.seconds_left::float8 as seconds_left, p.rows_per_second::float8 as rows_per_second
+     , p.best_mst_key, p.best_metric, p.best_loss, p.error
+  from cerebro.progress p
+ where %(run_id)s::integer is null or p.run_id = %(run_id)s::integer
+ order by p.run_id;
+
+-- forget_run --
+-- Remove a run with its states and history.
+select cerebro_private.forget_run(%(run_id)s::integer);

@@ -1,0 +1,32 @@
+-- server --
+-- Name and version of the server, and the version of cerebro installed in this database.
+select cerebro_private.engine() as engine, current_setting('server_version') as version
+     , cerebro_private.version() as installed, current_database()::text as database;
+
+-- sessions --
+-- How many sessions a plain role could still open, and how many segments this database packs into.
+select current_setting('max_connections')::integer as most
+     , current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+       - (select count(*) from pg_catalog.pg_stat_activity a where a.datname is not null)::integer as free
+     , coalesce((select substr(c.line, 18)::integer
+                   from pg_catalog.pg_db_role_setting s
+                   join pg_catalog.pg_database d on d.oid = s.setdatabase
+                  cross join lateral unnest(s.setconfig) as c (line)
+                  where d.datname = current_database() and s.setrole = 0
+                    and c.line like 'cerebro.segments=%%'), 4) as segments;
+
+-- session --
+-- Whose rights a session has, and how it came.
+select current_user::text as caller
+     , case when inet_server_addr() is null then 'the unix socket' else 'TCP' end as way;
+
+-- roles --
+-- The caller, the roles of cerebro that exist, and those that the caller is a member of.
+select current_user::text as caller
+     , coalesce(array_agg(r.rolname::text order by r.rolname), '{}') as present
+     , coalesce(array_agg(r.rolname::text order by r.rolname) filter (where pg_has_role(r.oid, 'member')), '{}') as held
+  from pg_catalog.pg_roles r where r.rolname in ('cerebro_user', 'cerebro_admin');
+
+-- all --
+-- Every item of madlib_mop_check.
+select item, value, ok, remedy from cerebro.madlib_mop_check();

@@ -1,0 +1,43 @@
+-- server --
+-- How this server reaches itself, and who asks.
+select current_database()::text as dbname
+     , l.port
+     , l.socket_directories
+     , coalesce(l.listen_addresses, '') <> '' as listens
+     , l.superuser::text as superuser
+     , r.rolname::text as caller
+     , pg_backend_pid() as caller_pid
+     , r.rolsuper as caller_is_superuser
+     , current_setting('server_version_num')::integer as version
+  from cerebro_private.loopback() l
+  join pg_catalog.pg_roles r on r.rolname = current_user;
+
+-- role_name --
+-- A name that tells later calls whether this session, the broker, still lives.
+select %(prefix)s::text || a.pid || '_' || extract(epoch from a.backend_start)::bigint as name
+  from pg_catalog.pg_stat_activity a where a.pid = pg_backend_pid();
+
+-- stale_roles --
+-- Roles of calls whose broker is gone.
+select r.rolname::text as rolname
+  from pg_catalog.pg_roles r
+ where r.rolname ~ '^cerebro_session_[0-9]+_[0-9]+$'
+   and not exists (
+       select 1 from pg_catalog.pg_stat_activity a
+        where r.rolname = 'cerebro_session_' || a.pid || '_' || extract(epoch from a.backend_start)::bigint);
+
+-- make_role --
+-- A login role that can do what the caller can.
+create role {role} login inherit nosuperuser nocreatedb nocreaterole password %(verifier)s in role {caller};
+
+-- drop_role --
+-- Remove a role of a call.
+drop role if exists {role};
+
+-- take_role --
+-- Act as the caller.
+set role {caller};
+
+-- be_caller --
+-- A superuser's session under the caller's name.
+set session authorization {caller};
