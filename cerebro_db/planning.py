@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from cerebro_db import names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
-from cerebro_db.client import PsycopgDatabase
 from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.options import Options
@@ -74,12 +73,17 @@ def plan_fit(database: Database, loopback: Loopback, request: FitRequest, option
     configs = selection.read_selection(database, str(selection_table))
     initial = {config.mst_key: config.model_weights for config in configs if config.model_weights}
     configs_planned = tuple(_config_plan(config) for config in configs)
-    _check_names(database, request)
+    validation_table = None
+    if request.validation_table is not None:
+        validation_table = names.require(database, request.validation_table, "validation_table")
     with loopback.connect() as session:
-        for table in _read_by_others(database, request, source):
+        for table in filter(None, (source, validation_table)):
             _require_visible(database, session, table)
         packed = packed_or_pack(session, source, made.table.schema, options)
-        validation = _validation(session, request, made.table.schema, packed, options)
+        validation = None
+        if validation_table is not None:
+            validation = packed_or_pack(session, validation_table, made.table.schema, options, training=packed)
+            _check_same_layout(packed, validation)
     if request.warm_start:
         initial = outputs.previous_weights(database, made, configs_planned)
     plan = Plan(
@@ -125,11 +129,6 @@ def _check_epochs(request: FitRequest) -> Tuple[int, int]:
     return epochs, frequency or 1
 
 
-def _check_names(database: Database, request: FitRequest) -> None:
-    if request.validation_table is not None:
-        names.require(database, request.validation_table, "validation_table")
-
-
 def _check_session(database: Database) -> None:
     """The run's sessions must see what the caller sees, and the caller what they commit."""
     facts = one(database, query("planning", "session"))
@@ -140,13 +139,6 @@ def _check_session(database: Database) -> None:
         )
     if facts["read_only"]:
         raise UsageError("the transaction is read only, but a run writes its models; call it in a read-write one")
-
-
-def _read_by_others(database: Database, request: FitRequest, source: TableName) -> List[TableName]:
-    tables = [source]
-    if request.validation_table is not None:
-        tables.append(names.require(database, request.validation_table, "validation_table"))
-    return tables
 
 
 def _require_visible(database: Database, session: Database, table: TableName) -> None:
@@ -162,17 +154,6 @@ def _require_visible(database: Database, session: Database, table: TableName) ->
             f"table {table} was created in this transaction, which has not committed, so the run's sessions cannot "
             "see it; commit first, then fit"
         )
-
-
-def _validation(
-    session: PsycopgDatabase, request: FitRequest, schema: Optional[str], packed: packing.Packed, options: Options
-) -> Optional[packing.Packed]:
-    if request.validation_table is None:
-        return None
-    table = names.require(session, request.validation_table, "validation_table")
-    validation = packed_or_pack(session, table, schema, options, training=packed)
-    _check_same_layout(packed, validation)
-    return validation
 
 
 def _check_same_layout(packed: packing.Packed, validation: packing.Packed) -> None:
