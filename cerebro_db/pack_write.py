@@ -74,6 +74,8 @@ def cut(rows: int, segments: int, row_bytes: int, widest: int, buffer_size: Opti
     `row_bytes` is the size of a row as packed, `widest` that of its largest value on the way.
     Raises UsageError when a buffer would be too large for the server.
     """
+    if widest > MOST_BYTES:
+        raise UsageError(f"one row takes {widest >> 20} MB, more than the {MOST_BYTES >> 20} MB that are safe")
     size = min(rows, buffer_size or max(1, BUFFER_BYTES // row_bytes))
     if size * widest > MOST_BYTES:
         raise UsageError(
