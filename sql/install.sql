@@ -20,5 +20,10 @@ set local client_min_messages = warning;
 
 \ir ../udfs/madlib_mop_check/latest.sql
 
+\ir ../udfs/load_model_arch/latest.sql
+\ir ../udfs/delete_model_arch/latest.sql
+\ir ../udfs/load_model_selection_table/latest.sql
+\ir ../udfs/generate_model_configs/latest.sql
+
 \ir schema/90_grants.sql
 commit;
