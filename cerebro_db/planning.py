@@ -8,6 +8,7 @@ from typing import Dict, List, Optional, Tuple
 
 from cerebro_db import names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
+from cerebro_db.client import PsycopgDatabase
 from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.options import Options
@@ -77,8 +78,8 @@ def plan_fit(database: Database, loopback: Loopback, request: FitRequest, option
     with loopback.connect() as session:
         for table in _read_by_others(database, request, source):
             _require_visible(database, session, table)
-        packed = packed_or_pack(session, source, made.table, options)
-        validation = _validation(session, request, made.table, packed, options)
+        packed = packed_or_pack(session, source, made.table.schema, options)
+        validation = _validation(session, request, made.table.schema, packed, options)
     if request.warm_start:
         initial = outputs.previous_weights(database, made, configs_planned)
     plan = Plan(
@@ -87,7 +88,7 @@ def plan_fit(database: Database, loopback: Loopback, request: FitRequest, option
         packed_oid=packed.oid,
         validation=validation.table if validation else None,
         layout=packed.layout,
-        segments=tuple(SegmentPlan(*segment) for segment in packed.segments),
+        segments=tuple(SegmentPlan(s.segment_id, s.dist_key, s.rows) for s in packed.segments),
         configs=configs_planned,
         epochs=epochs,
         metrics_frequency=frequency,
@@ -164,12 +165,12 @@ def _require_visible(database: Database, session: Database, table: TableName) ->
 
 
 def _validation(
-    session: Database, request: FitRequest, output: TableName, packed: packing.Packed, options: Options
+    session: PsycopgDatabase, request: FitRequest, schema: Optional[str], packed: packing.Packed, options: Options
 ) -> Optional[packing.Packed]:
     if request.validation_table is None:
         return None
     table = names.require(session, request.validation_table, "validation_table")
-    validation = packed_or_pack(session, table, output, options, training=packed)
+    validation = packed_or_pack(session, table, schema, options, training=packed)
     _check_same_layout(packed, validation)
     return validation
 
