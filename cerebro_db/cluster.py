@@ -181,7 +181,9 @@ class Cluster:
                 f"port {port} of the embedded server is taken by another program; stop that program, "
                 f"or delete {self.home / 'cluster.json'} to take another port"
             )
-        (self.data / "postmaster.pid").unlink(missing_ok=True)  # no process holds the folder: a leftover
+        # No process holds the folder, so lock files are leftovers, even if their process id lives again.
+        for leftover in (self.data / "postmaster.pid", *self.sockets.glob(".s.PGSQL.*")):
+            leftover.unlink(missing_ok=True)
         command = [binaries.program("pg_ctl"), "start", "-D", self.data, "-l", self.log, "-w", "-t", "120"]
         self._run(command, failed=f"the server did not start; its log is {self.log}")
         (self.home / "dsn").write_text(self._dsn(DATABASE) + "\n", "utf-8")
