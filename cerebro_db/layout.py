@@ -60,8 +60,11 @@ class Target:
     sql_type: str
     #: Class: the label texts behind codes 0..n-1, in order; None stands for the label NULL.
     classes: Tuple[Optional[str], ...] = ()
-    #: Class: outputs of a model; at least len(classes), more when num_classes asked for it.
+    #: Outputs of a model. Class: at least len(classes), more when num_classes asked for it.
+    #: Vector: its length. Value: 1.
     outputs: int = 1
+    #: `sql_type` by its plain name in pg_type, such as "int4"; of an array, its element type.
+    base: str = ""
 
     @property
     def row_bytes(self) -> int:
@@ -81,6 +84,8 @@ class Layout:
     #: For "impute": the value put for NULL in each numeric source column (its mean).
     #: Kept apart from `Input.mean` so that a reader sees what was done.
     imputed: Tuple[float, ...] = ()
+    #: The source columns in the order the user gave them: other tables map to them by position.
+    features: Tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

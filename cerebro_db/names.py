@@ -57,8 +57,14 @@ def require_new(
 
 def columns(database: Database, table: TableName) -> Dict[str, str]:
     """Column names in order -> their SQL types, such as `numeric(12,4)`."""
-    found = database.rows(query("names", "columns"), table=str(table.sql()))
+    found = database.rows(query("names", "columns"), table=literal(table))
     return {row["name"]: row["type"] for row in found}
+
+
+def literal(table: TableName) -> str:
+    """The quoted name as a value, for casts to regclass."""
+    parts = (part for part in (table.schema, table.name) if part is not None)
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

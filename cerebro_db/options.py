@@ -73,8 +73,8 @@ class Options:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"option {name} is {getattr(self, name)}, expected {least} or more")
-        if self.seed >= 2**32:
-            raise UsageError(f"option seed is {self.seed}, expected less than {2**32}")
+        if self.seed >= 2**31:
+            raise UsageError(f"option seed is {self.seed}, expected less than {2**31}")
 
 
 def _object(text: Optional[str]) -> Dict[str, Any]:

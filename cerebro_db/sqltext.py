@@ -26,10 +26,10 @@ class Fragment(str):
 
 
 def ident(name: str) -> Fragment:
-    """A name, always quoted, as SQL reads it."""
+    """A name, always quoted, as SQL reads it; a percent sign is doubled, as in all our SQL text."""
     if "\0" in name:
         raise UsageError(f"name {name!r} contains a zero byte, which no SQL name may")
-    return Fragment('"' + name.replace('"', '""') + '"')
+    return Fragment('"' + name.replace('"', '""').replace("%", "%%") + '"')
 
 
 def fill(template: Fragment, **parts: Fragment) -> Fragment:

@@ -14,11 +14,20 @@ set local client_min_messages = warning;
 \ir dialect/postgresql.sql
 
 \ir ../udfs/check_plan/latest.sql
+\ir ../udfs/cpu_count/latest.sql
 \ir ../udfs/open_segment/latest.sql
+\ir ../udfs/strip_arrays/latest.sql
 \ir ../udfs/train_hop/latest.sql
 \ir ../udfs/warm_up/latest.sql
 
+\ir ../udfs/madlib_mop_cancel/latest.sql
 \ir ../udfs/madlib_mop_check/latest.sql
+\ir ../udfs/madlib_mop_fit/latest.sql
+\ir ../udfs/madlib_mop_forget/latest.sql
+\ir ../udfs/madlib_mop_resume/latest.sql
+\ir ../udfs/madlib_mop_status/latest.sql
+\ir ../udfs/training_preprocessor_dl/latest.sql
+\ir ../udfs/validation_preprocessor_dl/latest.sql
 
 \ir schema/90_grants.sql
 commit;

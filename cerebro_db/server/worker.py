@@ -187,8 +187,10 @@ class Hopped:
 def new_trainee(config: ConfigPlan, plan: Plan) -> Trainee:
     """A config before its first hop: weights from its own seed, (run's seed, mst_key)."""
     torch.manual_seed(config_seed(plan.options.seed, config.mst_key))
-    module = architecture.build(architecture.Architecture.parse(config.model_arch), plan.layout)
     compiled = config.compiled
+    module = architecture.build(
+        architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss
+    )
     optimizer = objective.optimizer(compiled, module.parameters())
     return Trainee(module, optimizer, objective.schedule(compiled, optimizer))
 

@@ -1,0 +1,274 @@
+"""How a packed table is written: how rows are cut into buffers, shuffled, packed and described."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+from cerebro_db.columns import WIRE, Column, Selection, shape_column
+from cerebro_db.database import Database, one
+from cerebro_db.datacheck import Facts, Source, refuse_elements
+from cerebro_db.encoding import array_of, encode
+from cerebro_db.errors import DataError, UsageError
+from cerebro_db.layout import Input, Layout, Target
+from cerebro_db.packed import SUMMARY
+from cerebro_db.packed_layout import widened
+from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
+
+#: A buffer that nobody sized has about this many bytes of one row's inputs and label.
+BUFFER_BYTES = 4 << 20
+#: No buffer may be larger, as stored or on its way: a value of PostgreSQL ends at 1 GB.
+MOST_BYTES = 512 << 20
+#: Memory for the sort that shuffles, unless the session has more [kB].
+SORT_KB = 256 << 10
+
+#: Sorting keeps memory flat where hashing buffers would hold the whole table; lists of words are hashed.
+_FLAT = {"enable_hashagg": "off", "enable_nestloop": "off", "enable_mergejoin": "off"}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How many buffers the rows are cut into."""
+
+    rows: int
+    segments: int
+    #: A multiple of the segments, except when there are fewer rows than segments.
+    buffers: int
+
+    @property
+    def buffers_per_segment(self) -> int:
+        return max(1, self.buffers // self.segments)
+
+    @property
+    def buffer_size(self) -> int:
+        """Rows of the largest buffer."""
+        return -(-self.rows // self.buffers)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One packing: what is read, where it goes, and what the summary tells of the request."""
+
+    source: Source
+    output: TableName
+    facts: Facts
+    #: Rows per buffer asked for.
+    buffer_size: Optional[int]
+    segments: int
+    rules: Optional[str]
+    seed: int
+
+
+def cut(rows: int, segments: int, row_bytes: int, widest: int, buffer_size: Optional[int]) -> Cut:
+    """Cut rows into buffers of about BUFFER_BYTES, or of at most `buffer_size` rows.
+
+    `row_bytes` is the size of a row as packed, `widest` that of its largest value on the way.
+    Raises UsageError when a buffer would be too large for the server.
+    """
+    size = min(rows, buffer_size or max(1, BUFFER_BYTES // row_bytes))
+    if size * widest > MOST_BYTES:
+        raise UsageError(
+            f"a buffer of {size} rows would take {size * widest >> 20} MB, more than the "
+            f"{MOST_BYTES >> 20} MB that are safe; give a buffer_size of at most {MOST_BYTES // widest}"
+        )
+    per_segment = -(-rows // (size * segments))
+    whole = rows // segments
+    return Cut(rows, segments, segments * min(per_segment, whole) if whole else rows)
+
+
+def write(database: Database, job: Job, layout: Layout) -> Layout:
+    plan = cut(job.facts.rows, job.segments, *_row_bytes(layout, job.source.selection), job.buffer_size)
+    if job.facts.dropped:
+        _tell_dropped(database, job)
+    with settings(database, {**_FLAT, "work_mem": str(SORT_KB)}):
+        layout = _fill_until_fits(database, job, layout, plan)
+    table = job.output.sql()
+    database.rows(query("packing", "index_packed", table=table))
+    database.rows(query("packing", "analyze", table=table))
+    _write_summary(database, job, layout, plan)
+    return layout
+
+
+def _row_bytes(layout: Layout, selection: Selection) -> Tuple[int, int]:
+    """Bytes of a packed row, and of its largest value, as stored or as array_send writes it."""
+    columns = dict(zip(layout.features, selection.features))
+    stored = [item.row_bytes for item in layout.inputs] + [layout.target.row_bytes]
+    sent = [_sent_bytes(columns[item.sources[0]], prod(item.shape)) for item in layout.inputs]
+    sent.append(_sent_bytes(selection.label, prod(layout.target.shape)))
+    return sum(stored), max(stored + sent)
+
+
+def _sent_bytes(column: Column, elements: int) -> int:
+    if not column.is_array:
+        return 0
+    return 44 + elements * (4 + int(WIRE[column.base][2:]))  # a header of up to 4 dimensions, then lengths
+
+
+def _tell_dropped(database: Database, job: Job) -> None:
+    shown = ", ".join(f"{name!r}: {count}" for name, count in job.facts.nulls.items())
+    total = job.facts.rows + job.facts.dropped
+    database.notice(f"left out {job.facts.dropped} of {total} rows with NULL ({shown})")
+
+
+def _fill_until_fits(database: Database, job: Job, layout: Layout, plan: Cut) -> Layout:
+    """Pack; where an integer array turns out wider than its first rows, pack again with a wider dtype."""
+    while True:
+        _create(database, job.output, layout)
+        _fill(database, job, layout, plan)
+        unfit = _unfit(database, job, layout)
+        if not unfit:
+            return layout
+        database.rows(query("packing", "drop_packed", table=job.output.sql()))
+        layout = _widen(database, job, layout, unfit)
+
+
+def _widen(database: Database, job: Job, layout: Layout, unfit: List[str]) -> Layout:
+    columns = dict(zip(layout.features, job.source.selection.features))
+    for item in layout.inputs:
+        if item.column in unfit and item.dtype != "|u1":
+            refuse_elements(database, job.source)
+            raise DataError(f"column {item.column!r} holds arrays that are not {list(item.shape)} numbers")
+        if item.column in unfit:
+            layout = widened(layout, item, columns[item.column])
+    if layout.target.column in unfit:
+        refuse_elements(database, job.source)
+        raise DataError(f"label {layout.target.source!r} holds arrays that are not finite numbers")
+    return layout
+
+
+def _byte_columns(layout: Layout) -> List[str]:
+    return [*(item.column for item in layout.inputs), layout.target.column]
+
+
+def _pairs(layout: Layout) -> List[Tuple[Fragment, Fragment]]:
+    return [(ident(name), ident(shape_column(name))) for name in _byte_columns(layout)]
+
+
+def _create(database: Database, output: TableName, layout: Layout) -> None:
+    pairs = _pairs(layout)
+    definitions = join(", ", (Fragment(f"{name} bytea, {shape} integer[]") for name, shape in pairs))
+    database.rows(query("packing", "create_packed", table=output.sql(), columns=definitions))
+    for name, _ in pairs:
+        database.rows(query("packing", "store_plain", table=output.sql(), column=name))
+
+
+def _fill(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
+    encoded = encode(layout, job.source.selection)
+    label_wire = WIRE[job.source.selection.label.base] if layout.target.kind == "vector" else None
+    aggregates, values = _aggregates(layout, [*encoded.wires, label_wire])
+    expressions = [*encoded.inputs, *([encoded.target] if encoded.target else [])]
+    sql = query(
+        "packing",
+        "pack",
+        table=job.output.sql(),
+        columns=join(", ", (part for pair in _pairs(layout) for part in pair)),
+        source=job.source.table.sql(),
+        keep=job.source.keep,
+        inner=encoded.inner,
+        beside=encoded.beside,
+        joins=encoded.joins,
+        encoded=join(", ", (Fragment(f"{expression} as i{k}") for k, expression in enumerate(expressions))),
+        aggregates=aggregates,
+    )
+    values.update(rows=plan.rows, buffers=plan.buffers, buffers_per_segment=plan.buffers_per_segment)
+    with _seeded(database, job.seed):
+        database.rows(sql, **encoded.values, **values)
+
+
+def _aggregates(layout: Layout, wires: List[Optional[str]]) -> Tuple[Fragment, Dict[str, Any]]:
+    """Per column of the packed table: its bytes from the encoded rows `b.i0`, `b.i1`, ..., and its shape."""
+    parts: List[Fragment] = []
+    values: Dict[str, Any] = {}
+    items: List[Union[Input, Target]] = [*layout.inputs, layout.target]
+    for k, (item, wire) in enumerate(zip(items, wires)):
+        slot = Fragment(f"i{k}")
+        parts.append(query("packing", "strip" if wire else "concatenate", slot=slot))
+        parts.append(query("packing", "shape", slot=slot))
+        values[f"i{k}_shape"] = list(item.shape)
+        if wire:
+            values.update({f"i{k}_elements": prod(item.shape), f"i{k}_wire": wire, f"i{k}_dtype": item.dtype})
+    return join(", ", parts), values
+
+
+def _unfit(database: Database, job: Job, layout: Layout) -> List[str]:
+    """Columns with buffers that could not be stored in their dtype."""
+    columns = _byte_columns(layout)
+    counts = join(", ", (Fragment(f"count(*) - count({ident(name)})") for name in columns))
+    row = one(database, query("packing", "unfit_buffers", table=job.output.sql(), counts=counts))
+    return [name for name, count in zip(columns, row["unfit"]) if count]
+
+
+def _write_summary(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
+    target, label = layout.target, job.source.selection.label
+    cast = Fragment("::" + label.plain_type.replace("%", "%%")) if label.is_array else array_of(label)
+    padding = [None] * (target.outputs - len(target.classes)) if target.classes else []
+    imputed = {name: n for name, n in job.facts.nulls.items() if job.source.nulls == "impute"}
+    database.rows(
+        query(
+            "packing",
+            "create_summary",
+            summary=job.output.suffixed(SUMMARY).sql(),
+            class_column=ident(class_column(label.name)),
+            class_values=fill(Fragment("%(classes)s::text[]{cast}"), cast=cast),
+        ),
+        source_table=str(job.source.table),
+        output_table=str(job.output),
+        dependent=label.name,
+        independent=[column.name for column in job.source.selection.features],
+        dependent_type=label.sql_type,
+        classes=[*target.classes, *padding] if target.classes else None,
+        buffer_size=plan.buffer_size,
+        normalizing_const=layout.normalizing_const,
+        num_classes=[target.outputs] if target.kind == "class" else [],
+        distribution_rules=job.rules or "all_segments",
+        layout=layout.to_json(),
+        rows=plan.rows,
+        segments=plan.segments,
+        seed=job.seed,
+        nulls=layout.nulls,
+        dropped_rows=job.facts.dropped,
+        imputed=json.dumps(imputed),
+    )
+
+
+def class_column(label: str) -> str:
+    """The column of a summary that lists the classes of a label."""
+    return label + "_class_values"
+
+
+def together(database: Database) -> AbstractContextManager[None]:
+    """One transaction in a client; inside a backend the calling statement is one already."""
+    transaction: AbstractContextManager[None] = getattr(database, "transaction", nullcontext)()
+    return transaction
+
+
+@contextmanager
+def settings(database: Database, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Session settings for a while, within a transaction; memory is only ever raised.
+
+    After an error they go back with the transaction.
+    """
+    found = database.rows(query("packing", "settings"), names=list(wanted))
+    before = {row["name"]: row["setting"] for row in found}
+    after = {name: wanted[name] for name in before}
+    if "work_mem" in after:
+        after["work_mem"] = str(max(int(after["work_mem"]), int(before["work_mem"])))
+    _apply(database, after)
+    yield
+    _apply(database, before)
+
+
+def _apply(database: Database, wanted: Mapping[str, str]) -> None:
+    database.rows(query("packing", "apply_settings"), names=list(wanted), values=list(wanted.values()))
+
+
+@contextmanager
+def _seeded(database: Database, seed: int) -> Iterator[None]:
+    """Have random() start from a seed, and afterwards go on as if it had not been touched."""
+    after = one(database, query("packing", "next_seed"))["seed"]
+    database.rows(query("packing", "set_seed"), seed=seed / 2**31)
+    yield
+    database.rows(query("packing", "set_seed"), seed=after)

@@ -1,0 +1,114 @@
+"""Packed tables as others read them: what they hold, where, and whether their source changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+
+from cerebro_db import names
+from cerebro_db.columns import shape_column
+from cerebro_db.database import Database, one
+from cerebro_db.errors import MissingError, UsageError
+from cerebro_db.layout import BUFFER_ID, DIST_KEY, Layout
+from cerebro_db.sqltext import Fragment, TableName, ident, join, query
+
+#: The sibling of a packed table that says how it was made.
+SUMMARY = "_summary"
+
+
+@dataclass(frozen=True)
+class PackedSegment:
+    """One segment's part of a packed table."""
+
+    segment_id: int
+    dist_key: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed table, found and checked."""
+
+    table: TableName
+    oid: int
+    layout: Layout
+    rows: int
+    #: Segments that hold rows, in order.
+    segments: Tuple[PackedSegment, ...]
+    #: The table of raw rows it was made from.
+    source: TableName
+    #: How many segments it was made for; some may be empty.
+    segment_count: int
+    seed: int
+
+
+def read_packed(database: Database, text: Optional[str], what: str = "source table") -> Packed:
+    """Look a packed table up; raises MissingError or UsageError when there is none of that name."""
+    table = names.require(database, text, what)
+    _require_packed(database, table, what)
+    summary = one(database, query("packing", "read_summary", summary=table.suffixed(SUMMARY).sql()))
+    layout = Layout.from_json(summary["layout"])
+    found = database.rows(
+        query("packing", "count_segments", table=table.sql(), shape=ident(shape_column(layout.target.column)))
+    )
+    segments = tuple(PackedSegment(row["dist_key"], row["dist_key"], row["rows"]) for row in found)
+    return Packed(
+        table=table,
+        oid=one(database, query("packing", "oid"), table=names.literal(table))["oid"],
+        layout=layout,
+        rows=sum(segment.rows for segment in segments),
+        segments=segments,
+        source=TableName.parse(summary["source_table"]),
+        segment_count=summary["segments"],
+        seed=summary["seed"],
+    )
+
+
+def is_packed(database: Database, table: TableName) -> bool:
+    """Whether a table and its summary came from a preprocessor."""
+    return not _complaint(database, table)
+
+
+def fingerprint(database: Database, table: TableName) -> Optional[str]:
+    """Count and hash over the row versions of a plain table; None where rows have no versions.
+
+    It changes with every insert, update and delete, and when the table is made anew.
+    """
+    relation = one(database, query("packing", "relation"), table=names.literal(table))
+    if relation["kind"] not in ("r", "m"):
+        return None
+    row = one(database, query("packing", "row_versions", table=table.sql()))
+    return f"{relation['oid']}:{row['rows']}:{row['hash']}"
+
+
+def buffers_sql(packed: Packed) -> Fragment:
+    """The buffers of segment `%(dist_key)s` in order: buffer_id, then bytes and shape per column."""
+    return query("packing", "buffers", table=packed.table.sql(), columns=_byte_columns(packed.layout))
+
+
+def _byte_columns(layout: Layout) -> Fragment:
+    inputs: List[str] = [item.column for item in layout.inputs]
+    columns = (ident(part) for name in [*inputs, layout.target.column] for part in (name, shape_column(name)))
+    return join(", ", columns)
+
+
+def _require_packed(database: Database, table: TableName, what: str) -> None:
+    complaint = _complaint(database, table)
+    if complaint:
+        kind = MissingError if "does not exist" in complaint else UsageError
+        raise kind(f"{what} {table} is not packed: {complaint}; run training_preprocessor_dl first")
+
+
+def _complaint(database: Database, table: TableName) -> str:
+    """Why a table is not a packed one; nothing when it is."""
+    here = names.columns(database, table)
+    for column in (BUFFER_ID, DIST_KEY):
+        if column not in here:
+            return f"it has no column {column}"
+    summary = table.suffixed(SUMMARY)
+    if names.find(database, summary) is None:
+        return f"its summary {summary} does not exist"
+    if names.columns(database, summary).get("layout") != "json":
+        return f"its summary {summary} has no column layout, so another product or version made it"
+    rows = one(database, query("packing", "count_rows", table=summary.sql()))["rows"]
+    return "" if rows == 1 else f"its summary {summary} has {rows} rows, expected 1"

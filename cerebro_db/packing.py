@@ -1,0 +1,120 @@
+"""The preprocessors: check the rows, shuffle them once, and pack them into buffers.
+
+All heavy work is one scan that checks and one statement that packs; no row passes through Python.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from cerebro_db import names
+from cerebro_db.columns import Selection, describe, select, shape_column
+from cerebro_db.database import Database, one
+from cerebro_db.datacheck import Facts, Source, check
+from cerebro_db.encoding import encode, gather
+from cerebro_db.errors import UsageError
+from cerebro_db.layout import Layout
+from cerebro_db.pack_request import PackOptions, PackRequest, ValidationRequest
+from cerebro_db.pack_write import Job, class_column, settings, together, write
+from cerebro_db.packed import SUMMARY, Packed, buffers_sql, fingerprint, is_packed, read_packed
+from cerebro_db.packed_layout import require_kinds, training_layout, validation_layout
+from cerebro_db.sqltext import TableName, query
+
+__all__ = [
+    "PackOptions",
+    "PackRequest",
+    "Packed",
+    "ValidationRequest",
+    "buffers_sql",
+    "describe",
+    "encode",
+    "fingerprint",
+    "gather",
+    "is_packed",
+    "pack_training",
+    "pack_validation",
+    "read_packed",
+    "select",
+]
+
+Request = Union[PackRequest, ValidationRequest]
+
+#: Rows must come in one order each time, floats as text keep all digits, and compiling does not pay.
+_STEADY = {
+    "synchronize_seqscans": "off",
+    "max_parallel_workers_per_gather": "0",
+    "extra_float_digits": "3",
+    "jit": "off",
+}
+
+
+def pack_training(database: Database, request: PackRequest) -> Layout:
+    """Pack a training table into `output_table` and `output_table_summary`, in the caller's name.
+
+    Raises UsageError or DataError before anything is created.
+    """
+    table = names.require(database, request.source_table, "source table")
+    output = names.require_new(database, request.output_table, "output table", (SUMMARY,))
+    known = describe(database, table)
+    selection = select(known, table, request.dependent_varname, request.independent_varname)
+    _check_lengths(database, selection)
+    segments = request.segments or _default_segments(database)
+    source = Source(table, selection, request.options.nulls)
+    with together(database), settings(database, _STEADY):
+        facts = check(database, source)
+        layout = training_layout(database, source, facts, request)
+        job = _job(source, output, facts, request, segments, request.options.seed)
+        return write(database, job, layout)
+
+
+def pack_validation(database: Database, request: ValidationRequest) -> Layout:
+    """Pack a validation table like the training table that it is for; columns map by position.
+
+    Segments, seed, classes, words and the NULL policy are those of the training table. Raises
+    UsageError or DataError before anything is created.
+    """
+    table = names.require(database, request.source_table, "source table")
+    training = read_packed(database, request.training_preprocessor_table, "training table")
+    output = names.require_new(database, request.output_table, "output table", (SUMMARY,))
+    selection = _like(database, table, request, training.layout)
+    require_kinds(training.layout, selection)
+    source = Source(table, selection, training.layout.nulls)
+    with together(database), settings(database, _STEADY):
+        facts = check(database, source)
+        layout = validation_layout(database, source, facts, training.layout)
+        job = _job(source, output, facts, request, training.segment_count, training.seed)
+        return write(database, job, layout)
+
+
+def _like(database: Database, table: TableName, request: ValidationRequest, layout: Layout) -> Selection:
+    known = describe(database, table)
+    # "*" means the training columns where the table has them all, in whatever order.
+    like = layout.features if all(name in known for name in layout.features) else ()
+    return select(known, table, request.dependent_varname, request.independent_varname, like)
+
+
+def _job(source: Source, output: TableName, facts: Facts, request: Request, segments: int, seed: int) -> Job:
+    return Job(
+        source=source,
+        output=output,
+        facts=facts,
+        buffer_size=request.buffer_size,
+        segments=segments,
+        rules=request.distribution_rules,
+        seed=seed,
+    )
+
+
+def _default_segments(database: Database) -> int:
+    text = str(one(database, query("packing", "default_segments"))["segments"])
+    if not text.strip().isdigit() or int(text) < 1:
+        raise UsageError(f"the setting cerebro.segments is {text!r}, expected a whole number above 0")
+    return int(text)
+
+
+def _check_lengths(database: Database, selection: Selection) -> None:
+    limit = one(database, query("packing", "name_bytes"))["name_bytes"]
+    made = [shape_column(column.name) for column in selection.tensors] + [class_column(selection.label.name)]
+    for name in made:
+        if len(name.encode()) > limit:
+            raise UsageError(f"column name {name!r} would have more than {limit} bytes; rename it in a view")

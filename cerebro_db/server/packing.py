@@ -1,0 +1,38 @@
+"""The preprocessors as SQL functions, and what packing needs of the server's own Python."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+from cerebro_db import packing
+from cerebro_db.encoding import strip
+from cerebro_db.server.entry import sql_function
+from cerebro_db.server.plpy_database import PlpyDatabase
+
+
+@sql_function
+def training_preprocessor_dl(plpy: Any, *arguments: Any) -> None:
+    """Pack a training table; arguments in the order of the SQL function."""
+    *given, normalizing_const, num_classes, rules, options = arguments
+    scale = 1.0 if normalizing_const is None else normalizing_const
+    classes = None if num_classes is None else tuple(num_classes)
+    parsed = packing.PackOptions.parse(options)
+    request = packing.PackRequest(*given, scale, classes, rules, parsed)  # type: ignore[call-arg]
+    packing.pack_training(PlpyDatabase(plpy), request)
+
+
+@sql_function
+def validation_preprocessor_dl(plpy: Any, *arguments: Any) -> None:
+    """Pack a validation table; arguments in the order of the SQL function."""
+    packing.pack_validation(PlpyDatabase(plpy), packing.ValidationRequest(*arguments))
+
+
+def strip_arrays(data: bytes, rows: int, elements: int, wire: str, dtype: str) -> Optional[bytes]:
+    """Concatenated arrays as sent -> bytes of their elements; see `encoding.strip`."""
+    return strip(data, rows, elements, wire, dtype)
+
+
+def cpu_count() -> int:
+    """Processors that the server may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,198 @@
+-- describe --
+-- The columns of a table in order, with the types under domains and arrays.
+with recursive typed (attnum, name, sql_type, type) as (
+    select a.attnum, a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid
+      from pg_catalog.pg_attribute a
+     where a.attrelid = %(table)s::text::regclass and a.attnum > 0 and not a.attisdropped
+     union all
+    select d.attnum, d.name, d.sql_type, t.typbasetype
+      from typed d
+      join pg_catalog.pg_type t on t.oid = d.type
+     where t.typtype = 'd'
+)
+select d.name, d.sql_type, pg_catalog.format_type(t.oid, -1) as plain_type
+     , coalesce(e.typname, t.typname)::text as base, e.oid is not null as is_array, t.typtype = 'e' as is_enum
+  from typed d
+  join pg_catalog.pg_type t on t.oid = d.type
+  left join pg_catalog.pg_type e on e.oid = t.typelem and t.typlen = -1 and t.typcategory = 'A'
+ where t.typtype <> 'd'
+ order by d.attnum;
+
+-- count_nulls --
+-- Rows, rows without any NULL, and the values that each column has: one scan.
+select count(*) as rows, count(*) filter (where {keep}) as kept, array[{counts}] as counts
+  from {table} as source;
+
+-- probe --
+-- One scan over all columns: values counted, numbers averaged, sizes of arrays and bytea compared.
+select count(*) as rows, array[{counts}] as counts
+     , array[{means}]::float8[] as means, array[{deviations}]::float8[] as deviations
+     , array[{smallest}]::text[] as smallest, array[{largest}]::text[] as largest
+  from (select {probes} from {table} as source where {keep} offset 0) as s;
+
+-- unfit_numbers --
+-- Numbers that a float32 cannot hold, counted per column: NaN, Infinity, too large.
+select array[{nans}] as nans, array[{infinities}] as infinities, array[{large}] as large
+  from {table} as source where {keep};
+
+-- sizes --
+-- How many rows have each size of an array or bytea, the most frequent first.
+select {size} as size, count(*) as rows
+  from {table} as source where {keep} and {column} is not null
+ group by 1 order by 2 desc, 1 limit 6;
+
+-- unfit_elements --
+-- Elements of an array column that cannot be packed, counted.
+select count(*) filter (where e.value is null) as nulls
+     , count(*) filter (where e.value::text = 'NaN') as nans
+     , count(*) filter (where e.value::text in ('Infinity', '-Infinity')) as infinities
+     , count(*) filter (where abs(case when e.value::text not in ('NaN', 'Infinity', '-Infinity') then e.value end)
+                              > 3.4028235e38) as large
+  from {table} as source cross join lateral unnest({column}) as e (value) where {keep};
+
+-- labels --
+-- The distinct labels as text in their own order, one more than allowed at most.
+select s.label::text as label
+  from (select {label} as label from {table} as source where {keep} group by 1) as s
+ order by s.label {collation} limit %(most)s;
+
+-- words --
+-- The distinct values of a categorical column as text, in the order of their bytes.
+select s.word
+  from (select {column}::text as word from {table} as source where {keep} and {column} is not null group by 1) as s
+ order by s.word collate "C" limit %(most)s;
+
+-- first_elements --
+-- Range of the elements of an integer array in its first rows; a guess that packing verifies.
+select min(e.value) as smallest, max(e.value) as largest
+  from (select {column} as items from {table} as source where {keep} limit 200) as s
+ cross join lateral unnest(s.items) as e (value);
+
+-- settings --
+-- The session's settings that packing changes; a server without one of them leaves it out.
+select s.name, s.setting, s.unit from pg_catalog.pg_settings s where s.name = any(%(names)s::text[]);
+
+-- apply_settings --
+-- Set settings until the transaction ends.
+select pg_catalog.set_config(u.name, u.setting, true)
+  from unnest(%(names)s::text[], %(values)s::text[]) as u (name, setting);
+
+-- next_seed --
+-- A number of the session's own random sequence, to go on from after packing.
+select random() as seed;
+
+-- set_seed --
+-- Start the session's random sequence at a place.
+select setseed(%(seed)s::float8);
+
+-- default_segments --
+-- Segments where nobody says: the setting cerebro.segments, else one per processor of the server.
+select coalesce(nullif(pg_catalog.current_setting('cerebro.segments', true), ''), cerebro_private.cpu_count()::text)
+       as segments;
+
+-- create_packed --
+-- An empty packed table: bytes and shapes per input, then where each buffer is.
+create table {table} ({columns}, buffer_id integer not null, __dist_key__ integer not null);
+
+-- store_plain --
+-- Keep the bytes of a column out of line and uncompressed: they are read whole, and fast.
+alter table {table} alter column {column} set storage external;
+
+-- pack --
+-- Shuffle all rows once by the session's seed, cut them in buffers, concatenate each buffer.
+-- A buffer is a run of shuffled positions; so is a segment, and both differ in size by one row at most.
+insert into {table} ({columns}, buffer_id, __dist_key__)
+select {aggregates}, b.buffer_id::integer, (b.buffer_id / %(buffers_per_segment)s)::integer
+  from (select p.*, (p.position - 1) * %(buffers)s / %(rows)s as buffer_id
+          from (select x.*, row_number() over (order by x.shuffle) as position
+                  from (select s.shuffle, {encoded}
+                          from (select random() as shuffle, {inner} from {source} as source {beside}
+                                 where {keep} offset 0) as s
+                               {joins} offset 0) as x) as p
+         order by buffer_id, p.position) as b
+ group by b.buffer_id;
+
+-- strip --
+-- Arrays as sent, concatenated, to bytes of their elements; NULL when an element does not fit.
+cerebro_private.strip_arrays(string_agg(array_send(b.{slot}), ''::bytea), count(*)::integer
+                           , %({slot}_elements)s::integer, %({slot}_wire)s::text, %({slot}_dtype)s::text);
+
+-- unfit_buffers --
+-- Buffers per column whose arrays did not fit.
+select array[{counts}] as unfit from {table};
+
+-- index_packed --
+-- Find the buffers of a segment in order.
+create index on {table} (__dist_key__, buffer_id);
+
+-- analyze --
+-- Let the planner know the packed table.
+analyze {table};
+
+-- create_summary --
+-- What the packed table was made of and how, in one row; MADlib's columns first.
+create table {summary} as
+select %(source_table)s::text as source_table, %(output_table)s::text as output_table
+     , array[%(dependent)s]::text[] as dependent_varname, %(independent)s::text[] as independent_varname
+     , array[%(dependent_type)s]::text[] as dependent_vartype, {class_values} as {class_column}
+     , %(buffer_size)s::integer as buffer_size, %(normalizing_const)s::float8 as normalizing_const
+     , %(num_classes)s::integer[] as num_classes, %(distribution_rules)s::text as distribution_rules
+     , %(layout)s::json as layout, %(rows)s::bigint as rows, %(segments)s::integer as segments
+     , %(seed)s::integer as seed, %(nulls)s::text as nulls, %(dropped_rows)s::bigint as dropped_rows
+     , %(imputed)s::json as imputed;
+
+-- unseen_labels --
+-- Labels that a model cannot know, since its training rows do not have them.
+select distinct s.label::text as label
+  from (select {label} as label from {table} as source where {keep} group by 1) as s
+ where not exists (select 1 from unnest(%(classes)s::text[]{cast}) as k (label) where k.label = s.label)
+ order by 1 limit %(most)s;
+
+-- read_summary --
+-- What reading a packed table needs from its summary.
+select s.source_table, s.layout::text as layout, s.rows, s.segments, s.seed from {summary} s;
+
+-- training_summary --
+-- What packing validation rows like training rows needs.
+select s.layout::text as layout, s.normalizing_const, s.segments, s.seed from {summary} s;
+
+-- count_rows --
+-- Rows of a small table.
+select count(*) as rows from {table};
+
+-- count_segments --
+-- Rows of each segment of a packed table, from the shapes of its buffers; reads no bytes.
+select t.__dist_key__ as dist_key, sum(t.{shape}[1])::bigint as rows from {table} t group by 1 order by 1;
+
+-- buffers --
+-- The buffers of one segment in order.
+select t.buffer_id, {columns} from {table} t where t.__dist_key__ = %(dist_key)s::integer order by t.buffer_id;
+
+-- oid --
+-- Identity of a table.
+select %(table)s::text::regclass::oid::bigint as oid;
+
+-- relation --
+-- Kind and identity of a table.
+select c.relkind::text as kind, c.oid::bigint as oid from pg_catalog.pg_class c where c.oid = %(table)s::text::regclass;
+
+-- row_versions --
+-- Count of row versions with a hash over them that does not depend on their order.
+select count(*) as rows, coalesce(sum(hashtext(t.ctid::text || ':' || t.xmin::text)::bigint), 0)::text as hash
+  from {table} t;
+
+-- concatenate --
+-- Encoded rows to the bytes of a buffer.
+string_agg(b.{slot}, ''::bytea);
+
+-- shape --
+-- Rows of a buffer, then the shape of each.
+array_cat(array[count(*)::integer], %({slot}_shape)s::integer[]);
+
+-- drop_packed --
+-- Remove a packed table that has to be packed anew.
+drop table {table};
+
+-- name_bytes --
+-- Longest name that the server keeps [bytes].
+select pg_catalog.current_setting('max_identifier_length')::integer as name_bytes;
