@@ -9,7 +9,7 @@ from typing import Annotated, Any, Dict, List, Optional
 
 import psycopg2
 import typer
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +28,13 @@ INTERRUPTED = 130
 #: Columns of a table that goes to a file or a pipe.
 PIPE_COLUMNS = 200
 LOADERS = {"fashion-mnist": datasets.load_fashion_mnist, "flights": datasets.load_flights}
+FIT_CALL = "select * from madlib_mop_fit("
+#: Arguments of madlib_mop_fit, by the name of their value here.
+FIT_ARGUMENTS = {
+    "source": "source_table", "output": "model_output_table", "selection": "model_selection_table",
+    "iterations": "num_iterations", "validation": "validation_table", "name": "name",
+    "description": "description", "strategy": "strategy", "options": "options",
+}  # fmt: skip
 #: Messages of the run that the display has shown already.
 _SHOWN = re.compile(r"\[\s*[\d.]+%\] config |run \d+: \d+ configs")
 
@@ -71,6 +78,7 @@ def fit(
     name: Annotated[Optional[str], typer.Option(help="A name for the run.")] = None,
     description: Annotated[Optional[str], typer.Option(help="A sentence about the run.")] = None,
     options: Annotated[Optional[str], typer.Option(help="Settings of the run as a JSON object.")] = None,
+    echo: Annotated[bool, typer.Option("--echo", help="Show the SQL first.")] = False,
     dsn: Dsn = None,
     json: Json = False,
 ) -> None:
@@ -80,7 +88,20 @@ def fit(
         "validation": validation, "strategy": strategy, "name": name, "description": description,
         "options": _json_object(options),
     }  # fmt: skip
+    if echo:
+        stderr.print(shown_fit(values), markup=False)
     _watched(dsn, json, query("cli", "fit"), values)
+
+
+def shown_fit(values: Dict[str, Any]) -> str:
+    """The call of madlib_mop_fit as a person types it, for showing; when it runs, values are bound."""
+    given = {name: values[key] for key, name in FIT_ARGUMENTS.items() if values[key] is not None}
+    lines = [f"{name} := {_literal(value)}" for name, value in given.items()]
+    return "\n".join([FIT_CALL, "    " + "\n  , ".join(lines) + ");"])
+
+
+def _literal(value: Any) -> str:
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
 def resume(run_id: RunId, dsn: Dsn = None, json: Json = False) -> None:
@@ -174,7 +195,8 @@ def _show_result(row: Row, json: bool) -> None:
 
 def _print(shown: RenderableType) -> None:
     """A file or a pipe has no width: there, lines are as long as they are."""
-    console.print(shown, crop=False, width=None if console.is_terminal else PIPE_COLUMNS)
+    wide = console if console.is_terminal else Console(width=PIPE_COLUMNS, highlight=False)
+    wide.print(shown)
 
 
 def _session(dsn: Optional[str]) -> PsycopgDatabase:

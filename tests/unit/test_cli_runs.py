@@ -10,6 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cerebro_db.cli import app
+from cerebro_db.cli.runs import FIT_ARGUMENTS, shown_fit
 from cerebro_db.cli.watch import LineDisplay, Snapshot, Told, news, pace, screen
 from cerebro_db.report.look import Look
 from cerebro_db.report.record import Record
@@ -77,6 +78,15 @@ def test_line_display_waits_for_the_run() -> None:
     display.show(snapshot(simulated(1, 1, 1)))
     display.close()
     assert len(console.export_text().splitlines()) == 2
+
+
+def test_echo_shows_the_call_as_it_is_typed() -> None:
+    values: Dict[str, Any] = dict.fromkeys(FIT_ARGUMENTS)
+    values.update(source="t", output="o", selection="m", iterations=2, name="Ana's run")
+    assert shown_fit(values) == (
+        "select * from madlib_mop_fit(\n    source_table := 't'\n  , model_output_table := 'o'\n"
+        "  , model_selection_table := 'm'\n  , num_iterations := 2\n  , name := 'Ana''s run');"
+    )
 
 
 @pytest.mark.parametrize(
