@@ -34,6 +34,15 @@ class Options:
     evaluation_batch: int = 1024
     #: How long a loopback session waits for a lock [s]; the caller's own locks would never go.
     lock_seconds: float = 10.0
+    #: For a source that is not packed yet, the arguments of training_preprocessor_dl.
+    dependent_varname: str = ""
+    independent_varname: str = ""
+    normalizing_const: float = 1.0
+    #: 0 takes as many classes as there are labels.
+    num_classes: int = 0
+    nulls: str = "refuse"
+    #: 0 takes the setting `cerebro.segments`, else one per core.
+    segments: int = 0
 
     @classmethod
     def parse(cls, text: Optional[str], settings: Mapping[str, str]) -> Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
-from cerebro_db import names
+from cerebro_db import names, packing
 from cerebro_db.database import Database, Row, one
 from cerebro_db.errors import MissingError, RunError
 from cerebro_db.hopper import EpochDone
@@ -104,7 +104,7 @@ def _parts(table: TableName, plan: Plan) -> Dict[str, Fragment]:
         "info": table.suffixed("_info").sql(),
         "summary": table.suffixed("_summary").sql(),
         "packed_summary": plan.packed.suffixed("_summary").sql(),
-        "class_values": ident(plan.layout.target.source + "_class_values"),
+        "class_values": ident(packing.class_column(plan.layout.target.source)),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from cerebro_db import names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
@@ -73,12 +73,17 @@ def plan_fit(database: Database, loopback: Loopback, request: FitRequest, option
     configs = selection.read_selection(database, str(selection_table))
     initial = {config.mst_key: config.model_weights for config in configs if config.model_weights}
     configs_planned = tuple(_config_plan(config) for config in configs)
-    _check_names(database, request)
+    validation_table = None
+    if request.validation_table is not None:
+        validation_table = names.require(database, request.validation_table, "validation_table")
     with loopback.connect() as session:
-        for table in _read_by_others(database, request, source):
+        for table in filter(None, (source, validation_table)):
             _require_visible(database, session, table)
-        packed = packed_or_pack(session, source, made.table, options)
-        validation = _validation(session, request, made.table, packed, options)
+        packed = packed_or_pack(session, source, made.table.schema, options)
+        validation = None
+        if validation_table is not None:
+            validation = packed_or_pack(session, validation_table, made.table.schema, options, training=packed)
+            _check_same_layout(packed, validation)
     if request.warm_start:
         initial = outputs.previous_weights(database, made, configs_planned)
     plan = Plan(
@@ -87,7 +92,7 @@ def plan_fit(database: Database, loopback: Loopback, request: FitRequest, option
         packed_oid=packed.oid,
         validation=validation.table if validation else None,
         layout=packed.layout,
-        segments=tuple(SegmentPlan(*segment) for segment in packed.segments),
+        segments=tuple(SegmentPlan(s.segment_id, s.dist_key, s.rows) for s in packed.segments),
         configs=configs_planned,
         epochs=epochs,
         metrics_frequency=frequency,
@@ -124,11 +129,6 @@ def _check_epochs(request: FitRequest) -> Tuple[int, int]:
     return epochs, frequency or 1
 
 
-def _check_names(database: Database, request: FitRequest) -> None:
-    if request.validation_table is not None:
-        names.require(database, request.validation_table, "validation_table")
-
-
 def _check_session(database: Database) -> None:
     """The run's sessions must see what the caller sees, and the caller what they commit."""
     facts = one(database, query("planning", "session"))
@@ -139,13 +139,6 @@ def _check_session(database: Database) -> None:
         )
     if facts["read_only"]:
         raise UsageError("the transaction is read only, but a run writes its models; call it in a read-write one")
-
-
-def _read_by_others(database: Database, request: FitRequest, source: TableName) -> List[TableName]:
-    tables = [source]
-    if request.validation_table is not None:
-        tables.append(names.require(database, request.validation_table, "validation_table"))
-    return tables
 
 
 def _require_visible(database: Database, session: Database, table: TableName) -> None:
@@ -161,17 +154,6 @@ def _require_visible(database: Database, session: Database, table: TableName) ->
             f"table {table} was created in this transaction, which has not committed, so the run's sessions cannot "
             "see it; commit first, then fit"
         )
-
-
-def _validation(
-    session: Database, request: FitRequest, output: TableName, packed: packing.Packed, options: Options
-) -> Optional[packing.Packed]:
-    if request.validation_table is None:
-        return None
-    table = names.require(session, request.validation_table, "validation_table")
-    validation = packed_or_pack(session, table, output, options, training=packed)
-    _check_same_layout(packed, validation)
-    return validation
 
 
 def _check_same_layout(packed: packing.Packed, validation: packing.Packed) -> None:

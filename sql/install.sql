@@ -10,6 +10,7 @@ set local client_min_messages = warning;
 \ir functions/10_access.sql
 \ir functions/20_runs.sql
 \ir functions/30_state.sql
+\ir functions/40_packed.sql
 \ir schema/20_views.sql
 \ir dialect/postgresql.sql
 
