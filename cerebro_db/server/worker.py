@@ -99,7 +99,7 @@ class Worker:
         return self._save(trainee, Hopped(mst_key, epoch, tally, validation, goal.metric is not None), times)
 
     def _segment_rows(self, table: TableName, dist_key: Optional[int], cache_bytes: int) -> SegmentRows:
-        columns = [item.column for item in (*self._plan.layout.inputs, self._plan.layout.target)]
+        columns = [column.column for column in self._plan.layout.columns]
         with signals.delivered():
             source = PackedSource(self._database, table, columns, dist_key)
         return SegmentRows(source, self._plan.layout, cache_bytes, self._plan.options.window_mb * _MB)

@@ -2,7 +2,7 @@
 select load_model_arch('fashion_arch', '{"model": "mlp", "hidden": [128]}', name := 'mlp');
 
 select load_model_arch('fashion_arch',
-    '{"model": "cnn", "channels": [8, 16], "hidden": 64, "input_shape": [1, 28, 28]}', name := 'cnn');
+    '{"model": "cnn", "channels": [16, 32], "hidden": 64, "input_shape": [1, 28, 28]}', name := 'cnn');
 
 select generate_model_configs('fashion_arch', 'fashion_configs', array[1, 2],
     $${'loss': ['cross_entropy'], 'metrics': ['accuracy'],
