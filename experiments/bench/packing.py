@@ -13,15 +13,14 @@ from experiments.bench.measure import Measure
 SEGMENTS = 4
 #: The shortest of so many tries is what packing takes.
 TRIES = 3
-NUMBERS = ", ".join(f"c{number}" for number in range(20))
 
 
 def measure(db: PsycopgDatabase) -> Iterator[Measure]:
-    db.script(Fragment("create table images_20k as select * from fashion_train where id < 20000"))
+    data.take(db, "images_20k", 20000)
     db.script(Fragment("analyze images_20k"))
-    small = _seconds(db, lambda: data.pack(db, "images_20k", "packed_out", SEGMENTS))
-    large = _seconds(db, lambda: data.pack(db, "fashion_train", "packed_out", SEGMENTS))
-    numbers = _seconds(db, lambda: data.pack(db, "numbers", "packed_out", SEGMENTS, "y", NUMBERS))
+    small = _seconds(db, lambda: data.pack_images(db, "images_20k", "packed_out", SEGMENTS))
+    large = _seconds(db, lambda: data.pack_images(db, "fashion_train", "packed_out", SEGMENTS))
+    numbers = _seconds(db, lambda: data.pack_numbers(db, "packed_out", SEGMENTS))
     yield Measure("packing 60,000 images of 784 bytes", large, "s", 2.0, "lower")
     yield Measure("packing images", 60000 * 784 / 1e6 / large, "MB/s", 25, "higher")
     yield Measure("packing 20 numeric columns", 336776 / numbers, "rows/s", 200_000, "higher")

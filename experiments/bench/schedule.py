@@ -30,10 +30,10 @@ _WRITTEN = Fragment(
 
 
 def measure(db: PsycopgDatabase) -> Iterator[Measure]:
-    db.script(Fragment(f"create table few as select * from fashion_train where id < {ROWS:d}"))
-    data.pack(db, "few", "few_packed", SEGMENTS)
+    data.take(db, "few", ROWS)
+    data.pack_images(db, "few", "few_packed", SEGMENTS)
     data.select_configs(db, "sixteen", ["mlp", "cnn"], [1e-3, 3e-4, 1e-4, 3e-5], [64, 256])
-    run_id = data.fit(db, "few_packed", "few_models", "sixteen", EPOCHS)
+    run_id = data.fit(db, "few_packed", "sixteen", EPOCHS)
     row = db.rows(_SCHEDULE, run_id=run_id)[0]
     yield Measure(
         f"makespan over the lower bound, 16 configs on {SEGMENTS} sessions", row["makespan"] / row["bound"], "ratio",
@@ -43,13 +43,13 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
 
 def measure_disk(db: PsycopgDatabase) -> Iterator[Measure]:
     """Hops of a larger state over few rows, so that what is written is the hops'."""
-    db.script(Fragment("create table tiny as select * from fashion_train where id < 800"))
-    data.pack(db, "tiny", "tiny_packed", SEGMENTS)
+    data.take(db, "tiny", 800)
+    data.pack_images(db, "tiny", "tiny_packed", SEGMENTS)
     data.select_configs(db, "wide", ["wide"], [1e-3, 1e-4], [200])
     before = _written(db)
-    run_id = data.fit(db, "tiny_packed", "tiny_models", "wide", epochs=4)
+    run_id = data.fit(db, "tiny_packed", "wide", epochs=4)
     # The outputs are written once more at the end; they are part of the price of a run, not of its hops.
-    final = db.rows(Fragment("select 2 * sum(pg_table_size(c)) as bytes from (values ('tiny_models'::regclass)) v (c)"))
+    final = db.rows(Fragment("select 2 * sum(pg_table_size(c)) as bytes from (values ('wide_models'::regclass)) v (c)"))
     written = _written(db) - before - float(final[0]["bytes"])
     hopped = db.rows(_SCHEDULE, run_id=run_id)[0]["hopped"]
     yield Measure("bytes written to disk per byte hopped", written / hopped, "ratio", 2.2, "lower")

@@ -26,27 +26,25 @@ _WINDOW = Fragment(
 def measure(db: PsycopgDatabase) -> Iterator[Measure]:
     for model, batch_rows, rows, epochs in CASES:
         source, selection = f"rows_{model}", f"one_{model}"
-        db.script(Fragment(f"create table {source} as select * from fashion_train where id < {rows:d}"))
-        data.pack(db, source, source + "_packed", segments=1)
+        data.take(db, source, rows)
+        data.pack_images(db, source, source + "_packed", segments=1)
         data.select_configs(db, selection, [model], [0.001], [batch_rows])
-        ratios = [
-            _ratio(db, f"{model}_{number}", source + "_packed", selection, (model, batch_rows, rows, epochs))
-            for number in range(REPEATS)
-        ]
+        case = (model, batch_rows, rows, epochs)
+        ratios = [_ratio(db, source + "_packed", selection, case) for _ in range(REPEATS)]
         yield Measure(
             f"in_rdbms rows/s over raw PyTorch loop, {model} batch {batch_rows}, one thread",
             statistics.median(ratios), "ratio", BAR, "higher",
         )  # fmt: skip
 
 
-def _ratio(db: PsycopgDatabase, output: str, source: str, selection: str, case: Tuple[str, int, int, int]) -> float:
+def _ratio(db: PsycopgDatabase, source: str, selection: str, case: Tuple[str, int, int, int]) -> float:
     model, batch_rows, rows, epochs = case
     command = [sys.executable, "-m", "experiments.bench.raw_loop", model, str(batch_rows), str(rows)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as raw:
         assert raw.stdout is not None
         raw.stdout.readline()  # its first epoch, too, is not counted
         try:
-            run_id = data.fit(db, source, output, selection, epochs, {"threads": 1})
+            run_id = data.fit(db, source, selection, epochs, {"threads": 1})
         finally:
             raw.terminate()
         lines = raw.stdout.read().splitlines()
