@@ -147,8 +147,8 @@ def form(target: Target, loss: str, wanted: PredType) -> Form:
 
 def create(database: Database, output: TableName, raw: RawRows, form: Form) -> None:
     """An empty output table."""
-    name = ident(raw.id.name)
-    parts = {"output": output.sql(), "id": raw.id.sql(), "name": name, "source": raw.table.sql()}
+    column = ident(raw.id.name)
+    parts = {"output": output.sql(), "id": raw.id.sql(), "column": column, "source": raw.table.sql()}
     if form.is_class:
         rank = Fragment(", null::integer as rank" if "rank" in form.columns else "")
         database.rows(query("prediction", "create_classes", rank=rank, **parts))

@@ -242,7 +242,7 @@ def _page_step(database: Database, raw: RawRows) -> Optional[int]:
     most = _MOST_BYTES // (PAGE_ROWS * row_bytes)
     if not found or not most:
         return None
-    sampled = max(1, min(_SAMPLE_PAGES, found[0]["pages"]))
+    sampled = max(1, min(_SAMPLE_PAGES, int(found[0]["pages"])))
     counted = one(database, query("prediction", "first_rows", table=raw.table.sql()), pages=sampled)
     per_page = max(1, int(counted["rows"]) // sampled)
     return max(1, min(most, _block_rows(raw.layout) // per_page))

@@ -73,13 +73,13 @@ exists (select 1 from unnest({column}) as e (value)
 -- create_classes --
 -- An empty table of class predictions; the id keeps its type.
 create table {output} as
-select {id} as {name}, null::text as class_name, null::text as class_value, null::float8 as prob{rank}
+select {id} as {column}, null::text as class_name, null::text as class_value, null::float8 as prob{rank}
   from {source} as source with no data;
 
 -- create_values --
 -- An empty table of predicted numbers; the id keeps its type.
 create table {output} as
-select {id} as {name}, null::text as class_name{component}, null::float8 as prediction
+select {id} as {column}, null::text as class_name{component}, null::float8 as prediction
   from {source} as source with no data;
 
 -- insert_best --
