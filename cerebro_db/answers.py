@@ -168,7 +168,8 @@ def write(database: Database, output: TableName, raw: RawRows, block: Block, fou
 
 def _scaled(probs: Tensor) -> str:
     """Probabilities as whole numbers of 2^-62; -1 stands for NaN."""
-    scaled = np.nan_to_num(probs.double().flatten().numpy() * _SCALE, nan=-1.0)
+    scaled = probs.double().flatten().numpy() * _SCALE
+    scaled[np.isnan(scaled)] = -1
     return "{" + ",".join(map(str, scaled.astype(np.int64).tolist())) + "}"
 
 

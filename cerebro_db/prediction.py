@@ -22,8 +22,8 @@ from cerebro_db.state import load_weights
 from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained, read_trained
 
-#: Rows of a forward pass, the default of the option evaluation_batch.
-BATCH_ROWS = 1024
+#: Rows of a forward pass.
+BATCH_ROWS = 2048
 
 #: Ids as text keep all digits; words are looked up by hashing; compiling does not pay.
 _STEADY = {
@@ -127,7 +127,8 @@ def load_module(trained: Trained) -> nn.Module:
 def _forward(module: nn.Module, block: Block, layout: Layout, check: Check) -> Tensor:
     """Outputs of a block's rows, [rows, n] or [rows]."""
     decoder = Decoder(layout)
-    tensors = [torch.split(torch.from_numpy(array), BATCH_ROWS) for array in block.inputs]
+    parts_of_block = -(-block.rows // BATCH_ROWS)
+    tensors = [torch.chunk(torch.from_numpy(array), parts_of_block) for array in block.inputs]
     outputs: List[Tensor] = []
     with torch.no_grad():
         for parts in zip(*tensors):
