@@ -222,8 +222,8 @@ def array_of(column: Column) -> Fragment:
 
 
 def _side_by_side(expressions: List[Fragment]) -> Fragment:
-    """a || b || ..., as a balanced tree: a long chain would copy its growing prefix each time."""
-    if len(expressions) == 1:
-        return expressions[0]
+    """a || b || ..., short chains in a balanced tree: a long one would copy its growing prefix each time."""
+    if len(expressions) <= 32:
+        return Fragment(f"({' || '.join(expressions)})")
     middle = len(expressions) // 2
     return Fragment(f"({_side_by_side(expressions[:middle])} || {_side_by_side(expressions[middle:])})")
