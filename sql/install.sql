@@ -27,8 +27,10 @@ set local client_min_messages = warning;
 \ir ../udfs/load_model_selection_table/latest.sql
 \ir ../udfs/madlib_mop_cancel/latest.sql
 \ir ../udfs/madlib_mop_check/latest.sql
+\ir ../udfs/madlib_mop_evaluate/latest.sql
 \ir ../udfs/madlib_mop_fit/latest.sql
 \ir ../udfs/madlib_mop_forget/latest.sql
+\ir ../udfs/madlib_mop_predict/latest.sql
 \ir ../udfs/madlib_mop_resume/latest.sql
 \ir ../udfs/madlib_mop_status/latest.sql
 \ir ../udfs/training_preprocessor_dl/latest.sql
