@@ -26,7 +26,7 @@ class Options:
     cache_mb: int = 1024
     #: Rows are shuffled inside windows of about this size [MB].
     window_mb: int = 64
-    #: Order of hops, one of ORDERS.
+    #: Order of hops, one of ORDERS: "greedy" wastes no time, "round" repeats exactly.
     order: str = "greedy"
     #: A hop that failed this often ends its config.
     max_failures: int = 3

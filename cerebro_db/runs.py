@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
 from cerebro_db import catalog, hopper, outputs
@@ -16,6 +16,7 @@ from cerebro_db.planning import FitRequest, Planned, plan_fit
 from cerebro_db.sessions import Loopback
 from cerebro_db.sqltext import query
 from cerebro_db.strategies import registry
+from cerebro_db.weights import shapes
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
     plan = planned.plan
     strategy = registry.open_strategy(plan, loopback)
     try:
-        strategy.check(plan)
+        first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
+        strategy.check(plan, first)
         while not strategy.ready(POLL_SECONDS):
             host.check()
         with loopback.connect() as control:

@@ -15,7 +15,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from cerebro_db.checks import ListOf, Number
 from cerebro_db.errors import UsageError, unknown
@@ -24,6 +24,15 @@ from cerebro_db.params import CompileParams, FitParams
 
 #: A point as text: compile parameters, fit parameters.
 Texts = Tuple[str, str]
+#: A config as it is stored: model_id, compile parameters, fit parameters.
+Triple = Tuple[int, str, str]
+#: A config as it is understood.
+Meaning = Tuple[int, CompileParams, FitParams]
+
+#: Nobody means more configs than this, and no Python loop hears a cancel.
+MAX_CONFIGS = 100_000
+#: Draws in vain before a random search gives up; a tenth of it more for every config asked for.
+_DRAWS = 1000
 
 _DISTRIBUTIONS = ("linear", "log", "log_near_one")
 _COMPILE_KEYS = ("loss", "metrics", "lr_schedule", "clip_norm", "optimizer_params_list")
@@ -228,3 +237,53 @@ def _axis_size(axis: Axis) -> float:
     if isinstance(axis, Choices):
         return len(axis.values)
     return round(axis.high) - round(axis.low) + 1 if axis.whole else math.inf
+
+
+def meaning(triple: Triple) -> Meaning:
+    """What a config trains: equal for texts that differ in spelling, blanks or order only."""
+    return triple[0], CompileParams.parse(triple[1]), FitParams.parse(triple[2])
+
+
+def fresh(triples: Iterable[Triple], taken: Set[Meaning]) -> List[Triple]:
+    """The configs whose meaning is new; it is added to `taken`."""
+    found = []
+    for triple in triples:
+        key = meaning(triple)
+        if key not in taken:
+            taken.add(key)
+            found.append(triple)
+    return found
+
+
+def grid_search(space: Space, model_ids: Sequence[int], taken: Set[Meaning]) -> List[Triple]:
+    """Every point of the grid for every model, without those in `taken`."""
+    require_few(len(model_ids) * space.size())
+    return fresh(((model_id, *texts) for model_id in model_ids for texts in space.grid()), taken)
+
+
+def random_search(
+    space: Space, model_ids: Sequence[int], count: int, rng: Random, taken: Set[Meaning]
+) -> List[Triple]:
+    """`count` different configs drawn by chance, none of them in `taken`; equal ones are drawn again."""
+    require_few(count)
+    size = len(model_ids) * space.size()
+    if count > size:
+        raise UsageError(f"num_configs is {count}, but the grids hold only {size} configs; ask for fewer")
+    found: List[Triple] = []
+    patience = _DRAWS + _DRAWS * count // 10
+    while len(found) < count:
+        draws = ((rng.choice(model_ids), *space.draw(rng)) for _ in range(patience))
+        triple = next((draw for draw in draws if fresh([draw], taken)), None)
+        if triple is None:
+            raise UsageError(
+                f"num_configs is {count}, but only {len(found)} new configs were found in {patience} draws; "
+                "ask for fewer or widen the grids"
+            )
+        found.append(triple)
+    return found
+
+
+def require_few(count: float) -> None:
+    """Refuse a number of configs that is a slip of the pen."""
+    if count > MAX_CONFIGS:
+        raise UsageError(f"this makes {count:,.0f} configs, expected at most {MAX_CONFIGS:,}; ask for fewer")

@@ -267,7 +267,7 @@ CHECK_ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arch", "lay", "message"), CHECK_ERRORS, ids=[message for *_, message in CHECK_ERRORS])
+@pytest.mark.parametrize(("arch", "lay", "message"), CHECK_ERRORS, ids=[case[2] for case in CHECK_ERRORS])
 def test_unfit_models_are_refused(arch, lay, message):
     with pytest.raises(UsageError) as caught:
         architecture.check(arch, lay, "cross_entropy")
@@ -311,7 +311,8 @@ def test_layer_arguments_are_those_of_torch(name):
     assert set(keyword.split()) <= {parameter.name for parameter in known}
     listed = ordered.replace("!", "").split() + keyword.split()
     # Newer versions of torch give some norms a bias flag; `affine` does for all of them.
-    assert {item.name for item in known} - set(listed) <= {"device", "dtype", "inplace", "return_indices", "bias"}
+    unlisted = {item.name for item in known} - set(listed)
+    assert unlisted <= {"device", "dtype", "inplace", "return_indices", "bias"}
 
 
 def test_activations_are_those_of_the_networks():
