@@ -28,18 +28,25 @@ class Encoded:
     """SQL that encodes the rows of a table called `source`.
 
     `select <inner> from <table> as source <beside>` gives what is read once per row; around it,
-    as `s`, `<joins>` look words up, and `inputs` and `target` are `bytea` expressions.
+    as `s`, `<joins>` look words up, and `inputs` and `target` are the encoded values.
     """
 
     inner: Fragment
     beside: Fragment
     joins: Fragment
-    #: One expression per input of the layout; array inputs still need `strip`.
+    #: One expression per input of the layout: `bytea`, or an array that is still to be sent.
     inputs: Tuple[Fragment, ...]
     target: Optional[Fragment]
     values: Dict[str, Any]
     #: Per input: the dtype that array_send writes its elements in, None when there is no header.
     wires: Tuple[Optional[str], ...]
+
+    @property
+    def sent(self) -> Tuple[Fragment, ...]:
+        """One `bytea` expression per input, for `gather`: arrays as array_send writes them."""
+        template = Fragment("array_send({value})")
+        pairs = zip(self.inputs, self.wires)
+        return tuple(fill(template, value=value) if wire else value for value, wire in pairs)
 
 
 @dataclass

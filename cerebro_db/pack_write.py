@@ -209,8 +209,8 @@ def _unfit(database: Database, job: Job, layout: Layout) -> List[str]:
     row = one(database, query("packing", "unfit_buffers", table=job.output.sql(), counts=counts, shape=shape))
     if row["rows"] != job.facts.rows:
         raise RunError(
-            f"table {job.source.table} changed while it was packed ({job.facts.rows} rows, then {row['rows']}); "
-            "run it again"
+            f"table {job.source.table} changed while it was packed: it had {job.facts.rows} rows, "
+            f"then {row['rows']}; run it again"
         )
     return [name for name, count in zip(columns, row["unfit"]) if count]
 

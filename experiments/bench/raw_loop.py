@@ -30,8 +30,8 @@ def cnn() -> nn.Module:
 
 def main(model: str, batch_rows: int, rows: int) -> None:
     torch.set_num_threads(1)
-    x = torch.from_numpy(read_idx(FASHION_FOLDER / "train-images-idx3-ubyte.gz")[:rows].reshape(-1, 784))
-    y = torch.from_numpy(read_idx(FASHION_FOLDER / "train-labels-idx1-ubyte.gz")[:rows]).long()
+    x = torch.from_numpy(read_idx(FASHION_FOLDER / "train-images-idx3-ubyte.gz")[:rows].reshape(-1, 784).copy())
+    y = torch.from_numpy(read_idx(FASHION_FOLDER / "train-labels-idx1-ubyte.gz")[:rows].copy()).long()
     x = x.float() / 255
     x = x.reshape(-1, 28, 28) if model == "cnn" else x
     module = mlp() if model == "mlp" else cnn()
