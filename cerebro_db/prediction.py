@@ -22,8 +22,8 @@ from cerebro_db.state import load_weights
 from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained, read_trained
 
-#: Rows of a forward pass.
-BATCH_ROWS = 2048
+#: Rows of a forward pass at most: its inputs as float32 should stay in the cache of the processor.
+BATCH_ROWS = 512
 
 #: Ids as text keep all digits; words are looked up by hashing; compiling does not pay.
 _STEADY = {
@@ -73,7 +73,7 @@ def evaluate(database: Database, request: EvaluateRequest, check: Check) -> Tall
     trained = read_trained(database, request.model_table, request.mst_key)
     packed = _require_packed(database, str(table), trained)
     output = names.require_new(database, request.output_table, "output_table")
-    columns = [*(item.column for item in packed.layout.inputs), packed.layout.target.column]
+    columns = [column.column for column in packed.layout.columns]
     # Nothing is read twice, so nothing is kept.
     rows = SegmentRows(PackedSource(database, packed.table, columns, None), packed.layout, 0, 1)
     metric = objective.metric_sum(trained.metric) if trained.metric else None

@@ -9,53 +9,24 @@ import itertools
 import json
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
 from cerebro_db import architecture, objective, weights
-from cerebro_db.batches import Batch, Buffer, SegmentRows
+from cerebro_db.batches import Batch, SegmentRows
 from cerebro_db.database import Database, one
 from cerebro_db.errors import UsageError
+from cerebro_db.packed_source import PackedSource
 from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.server import signals
-from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
+from cerebro_db.sqltext import TableName, query
 from cerebro_db.state import Blobs, Trainee, load_weights
 from cerebro_db.train import Check, Objective, Tally, evaluate, train_hop
 
 _MB = 1_000_000
 #: A bytea value ends at 1 GB; the weights of a model are one value of the output table [bytes].
 LARGEST_WEIGHTS = 1_000_000_000
-
-
-class PackedSource:
-    """Buffers of a packed table through the executor; all segments when `dist_key` is None."""
-
-    def __init__(self, database: Database, table: TableName, columns: Sequence[str], dist_key: Optional[int]) -> None:
-        self._database = database
-        self._parts: Dict[str, Fragment] = {
-            "packed": table.sql(),
-            "columns": join(", ", [fill(Fragment("p.{column}"), column=ident(name)) for name in columns]),
-            "shape": ident(columns[0] + "_shape"),
-        }
-        self._dist_key = dist_key
-        counted = database.rows(query("worker", "buffers", **self._parts), dist_key=dist_key)
-        self._ids: List[int] = [row["buffer_id"] for row in counted]
-        self.rows: List[int] = [row["rows"] for row in counted]
-
-    def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
-        wanted = self._ids if numbers is None else [self._ids[number] for number in numbers]
-        sql = query("worker", "read_all" if numbers is None else "read_some", **self._parts)
-        values: Dict[str, Any] = {"dist_key": self._dist_key}
-        if numbers is not None:
-            values["buffer_ids"] = wanted
-        rows = self._database.stream(sql, **values)
-        while True:
-            with signals.delivered():
-                row = next(rows, None)
-            if row is None:
-                return
-            yield row
 
 
 @dataclass
@@ -103,8 +74,7 @@ class Worker:
 
     def _segment_rows(self, table: TableName, dist_key: Optional[int], cache_bytes: int) -> SegmentRows:
         columns = [column.column for column in self._plan.layout.columns]
-        with signals.delivered():
-            source = PackedSource(self._database, table, columns, dist_key)
+        source = PackedSource(signals.Delivered(self._database), table, columns, dist_key)
         return SegmentRows(source, self._plan.layout, cache_bytes, self._plan.options.window_mb * _MB)
 
     def _batches(self, config: ConfigPlan, epoch: int) -> Iterator[Batch]:
