@@ -26,8 +26,9 @@ Buffer = Mapping[str, bytes]
 class Source(Protocol):
     """One segment's buffers. Used from one thread; the bytes belong to the caller."""
 
-    #: Rows of each buffer, in order of buffer_id.
-    rows: Sequence[int]
+    @property
+    def rows(self) -> Sequence[int]:
+        """Rows of each buffer, in order of buffer_id."""
 
     def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
         """Buffers of these positions in that order; None means all, in order of buffer_id."""
@@ -116,8 +117,9 @@ class SegmentRows:
         index = [np.concatenate([rows[b] for b in window])[order] for window, order in plan]
         if not index:
             return
-        for part in torch.from_numpy(np.concatenate(index)).split(batch_rows):
-            yield self._cached.take(part)
+        whole = torch.from_numpy(np.concatenate(index))
+        for start in range(0, len(whole), batch_rows):
+            yield self._cached.take(whole[start : start + batch_rows])
 
     def _from_source(
         self, plan: Sequence[Tuple[List[int], np.ndarray]], batch_rows: int
@@ -141,11 +143,10 @@ class Decoder:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._columns: Tuple[Tuple[str, np.dtype, Tuple[int, ...]], ...] = tuple(
-            (column.column, np.dtype(column.dtype), column.shape)
-            for column in (*layout.inputs, layout.target)
+            (column.column, np.dtype(column.dtype), column.shape) for column in layout.columns
         )
         #: Bytes of one row, inputs and target.
-        self.row_bytes = sum(column.row_bytes for column in (*layout.inputs, layout.target))
+        self.row_bytes = sum(column.row_bytes for column in layout.columns)
 
     def buffers(self, buffers: Iterable[Buffer], rows: int) -> Columns:
         """`rows` rows of consecutive buffers, put together without a second copy."""

@@ -96,7 +96,7 @@ def run_row(database: Database, run_id: int) -> Row:
     rows = database.rows(query("catalog", "status"), run_id=run_id)
     if not rows:
         raise MissingError(
-            f"run {run_id} does not exist or belongs to another role; select * from cerebro.run lists your runs"
+            f"run {run_id} does not exist or belongs to another role; the view cerebro.run lists yours"
         )
     return rows[0]
 

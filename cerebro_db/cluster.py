@@ -15,9 +15,11 @@ import shutil
 import socket
 import subprocess
 import sysconfig
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from cerebro_db.client import PsycopgDatabase, connect, make_dsn
 from cerebro_db.environment import home as default_home
@@ -181,7 +183,9 @@ class Cluster:
                 f"port {port} of the embedded server is taken by another program; stop that program, "
                 f"or delete {self.home / 'cluster.json'} to take another port"
             )
-        (self.data / "postmaster.pid").unlink(missing_ok=True)  # no process holds the folder: a leftover
+        # No process holds the folder, so lock files are leftovers, even if their process id lives again.
+        for leftover in (self.data / "postmaster.pid", *self.sockets.glob(".s.PGSQL.*")):
+            leftover.unlink(missing_ok=True)
         command = [binaries.program("pg_ctl"), "start", "-D", self.data, "-l", self.log, "-w", "-t", "120"]
         self._run(command, failed=f"the server did not start; its log is {self.log}")
         (self.home / "dsn").write_text(self._dsn(DATABASE) + "\n", "utf-8")
@@ -292,6 +296,20 @@ class Cluster:
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text, "utf-8")
         self._give(path)
+
+
+@contextmanager
+def temporary_cluster(settings: Optional[Mapping[str, str]] = None) -> Iterator[Cluster]:
+    """A started cluster in a folder of its own that the server's user can reach; removed after."""
+    home = Path(tempfile.mkdtemp(prefix="cerebro-", dir="/var/tmp"))  # noqa: S108 - mkdtemp makes it private
+    home.chmod(0o755)  # noqa: S103 - the server's user must get in
+    cluster = Cluster(home, settings)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def set_segments(database: PsycopgDatabase, name: str, segments: int) -> None:

@@ -115,9 +115,9 @@ def select(
     if DIST_KEY in known:
         raise UsageError(f"table {table} is packed already (it has a column {DIST_KEY}); give the raw rows")
     label = _label(known, table, label_text)
-    features = _features(known, table, features_text, like or tuple(n for n in known if n != label.name))
+    star = like or tuple(name for name in known if name != label.name)
+    features = find_features(known, table, features_text, star)
     _check_label(label, features)
-    _check_kinds(features, table)
     selection = Selection(label, features)
     _check_names(selection)
     return selection
@@ -130,20 +130,25 @@ def _label(known: Dict[str, Column], table: TableName, text: str) -> Column:
             f"dependent_varname {text!r} names {len(labels)} labels, expected one; "
             "for several outputs give one numeric array column"
         )
-    return _column(known, table, labels[0], "label column")
+    return find_column(known, table, labels[0], "label column")
 
 
-def _features(
+def find_features(
     known: Dict[str, Column], table: TableName, text: str, star: Tuple[str, ...]
 ) -> Tuple[Column, ...]:
+    """The columns that a text such as `a, "B", img[28,28]` names; `*` stands for those of `star`.
+
+    Raises as `select` does.
+    """
     features: List[Column] = []
     for name, shape in parse_features(text):
         for each in star if name == "*" else (name,):
-            column = _column(known, table, each, "feature column")
+            column = find_column(known, table, each, "feature column")
             features.append(Column(**{**column.__dict__, "shape": shape}))
     twice = [name for name, count in Counter(column.name for column in features).items() if count > 1]
     if twice:
         raise UsageError(f"independent_varname names column {twice[0]!r} more than once; name each one once")
+    _check_kinds(tuple(features), table)
     return tuple(features)
 
 
@@ -176,7 +181,8 @@ def _shape(name: str, text: Optional[str]) -> Optional[Tuple[int, ...]]:
     return tuple(int(size) for size in sizes)
 
 
-def _column(known: Dict[str, Column], table: TableName, name: str, what: str) -> Column:
+def find_column(known: Dict[str, Column], table: TableName, name: str, what: str) -> Column:
+    """The column of that name; `what` says its role. Raises MissingError when it is not there."""
     if name not in known:
         raise MissingError(
             f"{what} {name!r} does not exist in table {table}{names.nearest(name, known)}; "

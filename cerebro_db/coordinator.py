@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Dict, Iterable, List, Optional, Protocol
+from typing import Callable, Dict, List, Optional, Protocol, Sequence
 
 from cerebro_db.errors import RunError
 from cerebro_db.hopper import (
@@ -75,11 +75,12 @@ class Coordinator:
         self.log.record(stopped)
         return stopped
 
-    def _perform(self, instructions: Iterable[Instruction]) -> None:
+    def _perform(self, instructions: Sequence[Instruction]) -> None:
+        starts = [instruction for instruction in instructions if isinstance(instruction, StartHop)]
+        for start in starts:  # first, so that no segment waits while ends are written down
+            self.strategy.submit(start)
         for instruction in instructions:
-            if isinstance(instruction, StartHop):
-                self.strategy.submit(instruction)
-            elif isinstance(instruction, EpochDone):
+            if isinstance(instruction, EpochDone):
                 self.epoch_done(instruction)
             elif isinstance(instruction, ConfigFailed):
                 self.ended[instruction.config] = "failed"

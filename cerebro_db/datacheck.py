@@ -239,6 +239,8 @@ def _add_values(problems: _Problems, column: Column, counts: Dict[str, int]) -> 
 
 def _check_sizes(database: Database, source: Source, row: Row, problems: _Problems) -> None:
     for column, smallest, largest in zip(_sized(source), row["smallest"], row["largest"]):
+        if smallest is None:
+            continue
         if smallest != largest or smallest == EMPTY:
             told = database.rows(source.query("sizes", size=size(column), column=column.sql()))
             _add_sizes(problems, column, told)

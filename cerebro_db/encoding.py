@@ -28,18 +28,25 @@ class Encoded:
     """SQL that encodes the rows of a table called `source`.
 
     `select <inner> from <table> as source <beside>` gives what is read once per row; around it,
-    as `s`, `<joins>` look words up, and `inputs` and `target` are `bytea` expressions.
+    as `s`, `<joins>` look words up, and `inputs` and `target` are the encoded values.
     """
 
     inner: Fragment
     beside: Fragment
     joins: Fragment
-    #: One expression per input of the layout; array inputs still need `strip`.
+    #: One expression per input of the layout: `bytea`, or an array that is still to be sent.
     inputs: Tuple[Fragment, ...]
     target: Optional[Fragment]
     values: Dict[str, Any]
     #: Per input: the dtype that array_send writes its elements in, None when there is no header.
     wires: Tuple[Optional[str], ...]
+
+    @property
+    def sent(self) -> Tuple[Fragment, ...]:
+        """One `bytea` expression per input, for `gather`: arrays as array_send writes them."""
+        template = Fragment("array_send({value})")
+        pairs = zip(self.inputs, self.wires)
+        return tuple(fill(template, value=value) if wire else value for value, wire in pairs)
 
 
 @dataclass
@@ -222,8 +229,8 @@ def array_of(column: Column) -> Fragment:
 
 
 def _side_by_side(expressions: List[Fragment]) -> Fragment:
-    """a || b || ..., as a balanced tree: a long chain would copy its growing prefix each time."""
-    if len(expressions) == 1:
-        return expressions[0]
+    """a || b || ..., short chains in a balanced tree: a long one would copy its growing prefix each time."""
+    if len(expressions) <= 32:
+        return Fragment(f"({' || '.join(expressions)})")
     middle = len(expressions) // 2
     return Fragment(f"({_side_by_side(expressions[:middle])} || {_side_by_side(expressions[middle:])})")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
 #: The distribution key column of every packed table; MADlib's name.
 DIST_KEY = "__dist_key__"
@@ -86,6 +86,11 @@ class Layout:
     imputed: Tuple[float, ...] = ()
     #: The source columns in the order the user gave them: other tables map to them by position.
     features: Tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> Tuple[Union[Input, Target], ...]:
+        """The packed `bytea` columns: the inputs in order, then the target."""
+        return (*self.inputs, self.target)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

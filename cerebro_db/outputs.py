@@ -71,8 +71,8 @@ def previous_weights(database: Database, made: OutputPlan, configs: Tuple[Config
         for row in database.rows(sql, mst_key=config.mst_key, model_arch=config.model_arch):
             if not row["same_arch"]:
                 raise RunError(
-                    f"warm_start: mst_key {config.mst_key} has another architecture than in {made.table}; give it a new "
-                    "mst_key or its old model_id"
+                    f"warm_start: mst_key {config.mst_key} has another architecture than in {made.table}; give it a "
+                    "new mst_key or its old model_id"
                 )
             found[config.mst_key] = row["model_weights"]
     return found

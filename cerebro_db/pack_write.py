@@ -12,7 +12,7 @@ from cerebro_db.columns import WIRE, Column, Selection, shape_column
 from cerebro_db.database import Database, one
 from cerebro_db.datacheck import Facts, Source, refuse_elements
 from cerebro_db.encoding import array_of, encode
-from cerebro_db.errors import DataError, UsageError
+from cerebro_db.errors import DataError, RunError, UsageError
 from cerebro_db.layout import Input, Layout, Target
 from cerebro_db.packed import SUMMARY
 from cerebro_db.packed_layout import widened
@@ -41,6 +41,12 @@ class Cut:
     @property
     def buffers_per_segment(self) -> int:
         return max(1, self.buffers // self.segments)
+
+    @property
+    def fractions(self) -> List[float]:
+        """Where each buffer starts among the sorted rows; half a row on, which no rounding can cross."""
+        starts = (buffer * self.rows // self.buffers for buffer in range(self.buffers))
+        return [(start + 0.5) / self.rows for start in starts]
 
     @property
     def buffer_size(self) -> int:
@@ -173,9 +179,11 @@ def _fill(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
         encoded=join(", ", (Fragment(f"{expression} as i{k}") for k, expression in enumerate(expressions))),
         aggregates=aggregates,
     )
-    values.update(rows=plan.rows, buffers=plan.buffers, buffers_per_segment=plan.buffers_per_segment)
+    values.update(encoded.values, buffers_per_segment=plan.buffers_per_segment)
     with _seeded(database, job.seed):
-        database.rows(sql, **encoded.values, **values)
+        found = one(database, query("packing", "shuffle_starts"), rows=plan.rows, fractions=plan.fractions)
+    with _seeded(database, job.seed):
+        database.rows(sql, **values, starts=found["starts"])
 
 
 def _aggregates(layout: Layout, wires: List[Optional[str]]) -> Tuple[Fragment, Dict[str, Any]]:
@@ -197,7 +205,13 @@ def _unfit(database: Database, job: Job, layout: Layout) -> List[str]:
     """Columns with buffers that could not be stored in their dtype."""
     columns = _byte_columns(layout)
     counts = join(", ", (Fragment(f"count(*) - count({ident(name)})") for name in columns))
-    row = one(database, query("packing", "unfit_buffers", table=job.output.sql(), counts=counts))
+    shape = ident(shape_column(columns[-1]))
+    row = one(database, query("packing", "unfit_buffers", table=job.output.sql(), counts=counts, shape=shape))
+    if row["rows"] != job.facts.rows:
+        raise RunError(
+            f"table {job.source.table} changed while it was packed: it had {job.facts.rows} rows, "
+            f"then {row['rows']}; run it again"
+        )
     return [name for name, count in zip(columns, row["unfit"]) if count]
 
 

@@ -45,20 +45,25 @@ def training_layout(database: Database, source: Source, facts: Facts, request: P
 
 def require_kinds(layout: Layout, selection: Selection) -> None:
     """Check a selection of another table against a layout, by position; raises UsageError."""
-    if len(selection.features) != len(layout.features):
+    require_feature_kinds(layout, selection.features)
+    _require_label(layout.target, selection.label)
+
+
+def require_feature_kinds(layout: Layout, features: Tuple[Column, ...]) -> None:
+    """Check the feature columns of another table against a layout, by position; raises UsageError."""
+    if len(features) != len(layout.features):
         raise UsageError(
-            f"independent_varname names {len(selection.features)} columns, but the training table was packed "
+            f"independent_varname names {len(features)} columns, but the training table was packed "
             f"with {len(layout.features)}: {listed(list(layout.features))}"
         )
     by_source = {name: item for item in layout.inputs for name in item.sources}
-    for column, name in zip(selection.features, layout.features):
+    for column, name in zip(features, layout.features):
         kind = "array" if column.kind == "bytea" else column.kind
         if kind != by_source[name].kind:
             raise UsageError(
                 f"column {column.name!r} has type {column.sql_type}, but the training column {name!r} "
                 f"in its place is {by_source[name].kind}"
             )
-    _require_label(layout.target, selection.label)
 
 
 def validation_layout(database: Database, source: Source, facts: Facts, layout: Layout) -> Layout:

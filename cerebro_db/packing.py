@@ -21,11 +21,13 @@ from cerebro_db.packed_layout import require_kinds, training_layout, validation_
 from cerebro_db.sqltext import TableName, query
 
 __all__ = [
+    "SUMMARY",
     "PackOptions",
     "PackRequest",
     "Packed",
     "ValidationRequest",
     "buffers_sql",
+    "class_column",
     "describe",
     "encode",
     "fingerprint",

@@ -124,7 +124,8 @@ def _check_epochs(request: FitRequest) -> Tuple[int, int]:
         raise UsageError(f"num_iterations is {epochs}, expected 1 or more: the number of passes over the rows")
     if frequency is not None and not 1 <= frequency <= epochs:
         raise UsageError(
-            f"metrics_compute_frequency is {frequency}, expected 1 to num_iterations ({epochs}), or NULL for every epoch"
+            f"metrics_compute_frequency is {frequency}, expected 1 to num_iterations ({epochs}), "
+            "or NULL for every epoch"
         )
     return epochs, frequency or 1
 

@@ -21,6 +21,7 @@ from cerebro_db.sessions import Loopback, interruptible
 from cerebro_db.sqltext import query
 from cerebro_db.strategies import registry
 from cerebro_db.strategies.base import Strategy
+from cerebro_db.weights import shapes
 
 #: SQLSTATE of a cancel and of statement_timeout.
 QUERY_CANCELED = "57014"
@@ -89,7 +90,8 @@ def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
     plan = planned.plan
     strategy = registry.open_strategy(plan, loopback)
     try:
-        strategy.check(plan)
+        first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
+        strategy.check(plan, first)
         _await_sessions(host, strategy)
         with loopback.connect() as control:
             with control.transaction():

@@ -95,7 +95,8 @@ def split_names(text: Optional[str], what: str, separator: str = ",") -> List[st
 
 
 def _shown(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_][a-z0-9_$]*", name) else ident(name)
+    plain = re.fullmatch(r"[a-z_][a-z0-9_$]*", name)
+    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def root() -> Path:

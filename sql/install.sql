@@ -21,19 +21,20 @@ set local client_min_messages = warning;
 \ir ../udfs/train_hop/latest.sql
 \ir ../udfs/warm_up/latest.sql
 
+\ir ../udfs/delete_model_arch/latest.sql
+\ir ../udfs/generate_model_configs/latest.sql
+\ir ../udfs/load_model_arch/latest.sql
+\ir ../udfs/load_model_selection_table/latest.sql
 \ir ../udfs/madlib_mop_cancel/latest.sql
 \ir ../udfs/madlib_mop_check/latest.sql
+\ir ../udfs/madlib_mop_evaluate/latest.sql
 \ir ../udfs/madlib_mop_fit/latest.sql
 \ir ../udfs/madlib_mop_forget/latest.sql
+\ir ../udfs/madlib_mop_predict/latest.sql
 \ir ../udfs/madlib_mop_resume/latest.sql
 \ir ../udfs/madlib_mop_status/latest.sql
 \ir ../udfs/training_preprocessor_dl/latest.sql
 \ir ../udfs/validation_preprocessor_dl/latest.sql
-
-\ir ../udfs/load_model_arch/latest.sql
-\ir ../udfs/delete_model_arch/latest.sql
-\ir ../udfs/load_model_selection_table/latest.sql
-\ir ../udfs/generate_model_configs/latest.sql
 
 \ir schema/90_grants.sql
 commit;

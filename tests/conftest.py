@@ -11,18 +11,15 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import shutil
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Callable, Iterator, List, Optional
 
 import psycopg2
 import pytest
 
 from cerebro_db.client import PsycopgDatabase, connect, make_dsn
-from cerebro_db.cluster import Cluster, set_segments
+from cerebro_db.cluster import set_segments, temporary_cluster
 from cerebro_db.errors import CerebroError, SetupError
 from cerebro_db.install import install
 from cerebro_db.postgres import find_binaries
@@ -66,22 +63,8 @@ def pg_server(request: pytest.FixtureRequest) -> Iterator[str]:
     if given:
         yield given
         return
-    with throwaway_cluster() as cluster:
+    with temporary_cluster({"shared_buffers": "128MB"}) as cluster:
         yield cluster.dsn("postgres")
-
-
-@contextmanager
-def throwaway_cluster() -> Iterator[Cluster]:
-    """A started cluster in a folder of its own that the server's user can reach; removed after."""
-    home = Path(tempfile.mkdtemp(prefix="cerebro-", dir="/var/tmp"))
-    home.chmod(0o755)  # noqa: S103 - the server's user must get in
-    cluster = Cluster(home, settings={"shared_buffers": "128MB"})
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.remove()
-        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

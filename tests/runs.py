@@ -146,7 +146,7 @@ class Running:
     def running(self) -> bool:
         return self._thread.is_alive()
 
-    def wait(self, seconds: float = 120) -> "Running":
+    def wait(self, seconds: float = 120) -> Running:
         """Until the statement has ended, one way or the other."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"the statement did not end within {seconds} s"

@@ -8,7 +8,7 @@ import psycopg2
 import typer
 from typer.core import TyperGroup
 
-from cerebro_db.cli import server
+from cerebro_db.cli import runs, server
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
 
@@ -33,3 +33,4 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 server.register(app)
+runs.register(app)

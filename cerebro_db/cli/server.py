@@ -83,7 +83,9 @@ def _checked(dsn: Optional[str]) -> List[Row]:
 
 
 def _table(rows: List[Row]) -> Table:
-    table = Table("", "item", "value", "remedy", box=None, pad_edge=False)
+    table = Table("", "item", box=None, pad_edge=False)
+    for name in ("value", "remedy"):
+        table.add_column(name, overflow="fold")
     for row in rows:
         mark = "[green]ok[/]" if row["ok"] else "[red]--[/]"
         table.add_row(mark, row["item"], row["value"], row["remedy"])

@@ -9,16 +9,20 @@ from cerebro_db.report.words import flat_params, model_word
 from cerebro_db.sqltext import query
 
 
-def read_run(db: Database, run_id: int) -> Record:
-    """All that a report shows; raises MissingError when the caller has no run of that number."""
+def read_run(db: Database, run_id: int, with_hops: bool = True) -> Record:
+    """All that a report shows; raises MissingError when the caller has no run of that number.
+
+    Without its hops, which can be many, a record is enough for the leaderboard.
+    """
     found = db.rows(query("report", "run"), run_id=run_id)
     if not found:
         raise MissingError(f"run {run_id} does not exist or is another role's; view cerebro.run lists yours")
-    values = {name: db.rows(query("report", name), run_id=run_id) for name in ("configs", "hops", "epochs")}
+    values = {name: db.rows(query("report", name), run_id=run_id) for name in ("configs", "epochs")}
+    hops = db.rows(query("report", "hops"), run_id=run_id) if with_hops else []
     return Record(
         run=Run(**found[0]),
         configs=tuple(_config(row) for row in values["configs"]),
-        hops=tuple(_hop(row) for row in values["hops"]),
+        hops=tuple(_hop(row) for row in hops),
         epochs=tuple(Epoch(**row) for row in values["epochs"]),
     )
 

@@ -86,8 +86,8 @@ def short(value: Optional[float], digits: int = 4) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`4.2 s`, `3 min 05 s`, `2 h 10 min`."""
-    if seconds < 60:
+    """`4.2 s`, `96.5 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds < 120:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

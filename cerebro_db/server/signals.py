@@ -12,7 +12,10 @@ import importlib
 import signal
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, List
+
+from cerebro_db.database import Database, Row
+from cerebro_db.sqltext import Fragment
 
 #: How long a training backend at most goes without looking for interrupts between batches.
 LOOK_SECONDS = 0.1
@@ -36,6 +39,30 @@ def delivered() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Delivered:
+    """A database for code inside `blocked()`: signals are delivered while it talks to the server."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def rows(self, sql: Fragment, **values: Any) -> List[Row]:
+        with delivered():
+            return self._database.rows(sql, **values)
+
+    def stream(self, sql: Fragment, **values: Any) -> Iterator[Row]:
+        rows = self._database.stream(sql, **values)
+        while True:
+            with delivered():
+                row = next(rows, None)
+            if row is None:
+                return
+            yield row
+
+    def notice(self, message: str) -> None:
+        with delivered():
+            self._database.notice(message)
 
 
 def load(module: str) -> Any:

@@ -9,13 +9,14 @@ import itertools
 import json
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import torch
 
-from cerebro_db import architecture, objective
+from cerebro_db import architecture, objective, weights
 from cerebro_db.batches import Batch, Buffer, SegmentRows
 from cerebro_db.database import Database, one
+from cerebro_db.errors import UsageError
 from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.server import signals
 from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
@@ -23,6 +24,8 @@ from cerebro_db.state import Blobs, Trainee, load_weights
 from cerebro_db.train import Check, Objective, Tally, evaluate, train_hop
 
 _MB = 1_000_000
+#: A bytea value ends at 1 GB; the weights of a model are one value of the output table [bytes].
+LARGEST_WEIGHTS = 1_000_000_000
 
 
 class PackedSource:
@@ -99,7 +102,7 @@ class Worker:
         return self._save(trainee, Hopped(mst_key, epoch, tally, validation, goal.metric is not None), times)
 
     def _segment_rows(self, table: TableName, dist_key: Optional[int], cache_bytes: int) -> SegmentRows:
-        columns = [item.column for item in (*self._plan.layout.inputs, self._plan.layout.target)]
+        columns = [column.column for column in self._plan.layout.columns]
         with signals.delivered():
             source = PackedSource(self._database, table, columns, dist_key)
         return SegmentRows(source, self._plan.layout, cache_bytes, self._plan.options.window_mb * _MB)
@@ -213,21 +216,35 @@ def open_worker(plpy: Any, database: Database, run_id: int, segment_id: int) -> 
         return Worker(database, signals.interrupt_check(plpy), run_id, plan, segment_id)
 
 
-def check_plan(plan: Plan) -> None:
-    """Build every config once and push two rows through; raises UsageError for the first misfit."""
+def check_plan(plan: Plan, initial: Mapping[str, weights.Shapes]) -> None:
+    """Build every config once and push two rows through; raises UsageError for the first misfit.
+
+    `initial`: mst_key as text -> shapes of the weights that the config starts from.
+    """
     with signals.blocked():
         torch.set_num_threads(plan.threads)
         seen: Dict[str, int] = {}
         for config in plan.configs:
-            if seen.setdefault(config.model_arch + config.compile_params, config.mst_key) == config.mst_key:
-                _check_config(config, plan)
+            given = initial.get(str(config.mst_key))
+            same = seen.setdefault(config.model_arch + config.compile_params, config.mst_key)
+            if same == config.mst_key or given is not None:
+                _check_config(config, plan, given)
 
 
-def _check_config(config: ConfigPlan, plan: Plan) -> None:
+def _check_config(config: ConfigPlan, plan: Plan, given: Optional[weights.Shapes]) -> None:
     compiled = config.compiled
     objective.check_target(compiled.loss, compiled.metric, plan.layout.target)
     architecture.check(architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss)
-    new_trainee(config, plan)
+    state = new_trainee(config, plan).module.state_dict()
+    size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
+    if size > LARGEST_WEIGHTS:
+        raise UsageError(
+            f"mst_key {config.mst_key}: the model's weights take {size} bytes, but the output table holds at most "
+            f"{LARGEST_WEIGHTS} in one value; take a smaller model"
+        )
+    if given is not None:
+        wanted = {name: list(tensor.shape) for name, tensor in state.items()}
+        weights.require_fit(given, wanted, f"the weights that mst_key {config.mst_key} starts from")
 
 
 def warm_up() -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, List, Protocol
+from typing import ClassVar, List, Mapping, Protocol
 
 from cerebro_db.hopper import Event, StartHop
 from cerebro_db.plan import Plan
+from cerebro_db.weights import Shapes
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,11 @@ class Strategy(Protocol):
 
     name: ClassVar[str]
 
-    def check(self, plan: Plan) -> None:
-        """Begin to build every config where it will train; `ready` tells what came of it."""
+    def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
+        """Begin to build every config where it will train; `ready` tells what came of it.
+
+        `initial`: mst_key -> shapes of the weights that a config starts from, if it does.
+        """
 
     def ready(self, seconds: float) -> bool:
         """Whether start and check are over, waiting at most so long. Raises UsageError for a misfit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Dict, List, Optional, Set
+from typing import Any, ClassVar, Dict, List, Mapping, Optional, Set
 
 import psycopg2
 
@@ -13,6 +13,7 @@ from cerebro_db.plan import Plan
 from cerebro_db.sessions import SLOTS, Loopback, Session, wait_any
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
+from cerebro_db.weights import Shapes
 
 #: A segment whose session is lost this often in a row, without a hop between, ends the run.
 MAX_LOSSES = 3
@@ -33,10 +34,10 @@ class InRdbms:
         for segment in segments:
             self._start(segment)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
         """In the first segment's session, while the others do their first imports."""
         session = next(iter(self._sessions.values()))
-        session.send(query("strategies", "check_plan"), plan=plan.to_json())
+        session.send(query("strategies", "check_plan"), plan=plan.to_json(), initial=json.dumps(initial))
 
     def ready(self, seconds: float) -> bool:
         wait_any(list(self._sessions.values()), seconds)

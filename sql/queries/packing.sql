@@ -98,18 +98,22 @@ create table {table} ({columns}, buffer_id integer not null, __dist_key__ intege
 -- Keep the bytes of a column out of line and uncompressed: they are read whole, and fast.
 alter table {table} alter column {column} set storage external;
 
+-- shuffle_starts --
+-- The random number with which each buffer starts, when rows are sorted by theirs and cut evenly:
+-- buffers, and the segments that are runs of them, differ in size by one row at most.
+select percentile_disc(%(fractions)s::float8[]) within group (order by n.shuffle) as starts
+  from (select random() as shuffle from generate_series(1, %(rows)s) offset 0) as n;
+
 -- pack --
--- Shuffle all rows once by the session's seed, cut them in buffers, concatenate each buffer.
--- A buffer is a run of shuffled positions; so is a segment, and both differ in size by one row at most.
+-- Give each row the random number of its place in the scan, sort once, concatenate each buffer.
+-- The sort keys stand first, so that comparing two rows does not walk over their bytes.
 insert into {table} ({columns}, buffer_id, __dist_key__)
-select {aggregates}, b.buffer_id::integer, (b.buffer_id / %(buffers_per_segment)s)::integer
-  from (select p.*, (p.position - 1) * %(buffers)s / %(rows)s as buffer_id
-          from (select x.*, row_number() over (order by x.shuffle) as position
-                  from (select s.shuffle, {encoded}
-                          from (select random() as shuffle, {inner} from {source} as source {beside}
-                                 where {keep} offset 0) as s
-                               {joins} offset 0) as x) as p
-         order by buffer_id, p.position) as b
+select {aggregates}, b.buffer_id, b.buffer_id / %(buffers_per_segment)s::integer
+  from (select width_bucket(s.shuffle, %(starts)s::float8[]) - 1 as buffer_id, s.shuffle, {encoded}
+          from (select random() as shuffle, {inner} from {source} as source {beside}
+                 where {keep} offset 0) as s
+               {joins}
+         order by buffer_id, s.shuffle offset 0) as b
  group by b.buffer_id;
 
 -- strip --
@@ -118,8 +122,8 @@ cerebro_private.strip_arrays(string_agg(array_send(b.{slot}), ''::bytea), count(
                            , %({slot}_elements)s::integer, %({slot}_wire)s::text, %({slot}_dtype)s::text);
 
 -- unfit_buffers --
--- Buffers per column whose arrays did not fit.
-select array[{counts}] as unfit from {table};
+-- Buffers per column whose arrays did not fit, and the rows packed.
+select array[{counts}] as unfit, sum({shape}[1])::bigint as rows from {table};
 
 -- index_packed --
 -- Find the buffers of a segment in order.

@@ -79,7 +79,7 @@ select t.mst_key::text as mst_key, t.model_id::text as model_id
 
 -- summary_tables --
 -- The tables of models that a summary names; MADlib writes a row per append.
-select distinct s.model_arch_table::text as model_arch_table from {summary} s;
+select distinct s.model_arch_table::text as model_arch_table from {summary} s order by 1;
 
 -- object_tables --
 -- The tables of custom functions that a summary names.

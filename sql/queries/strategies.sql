@@ -4,7 +4,7 @@ select cerebro_private.warm_up();
 
 -- check_plan --
 -- Build every config and push two rows through.
-select cerebro_private.check_plan(%(plan)s::text);
+select cerebro_private.check_plan(%(plan)s::text, %(initial)s::text);
 
 -- open_segment --
 -- Read the plan and the segment's rows into this session.

@@ -45,19 +45,23 @@ select h.run_id, h.mst_key, h.epoch
 having count(*) = (select count(*) from cerebro_private.segment s where s.run_id = h.run_id);
 comment on view cerebro.metric is 'Loss and metric of each config after each finished epoch; training values come from the training pass.';
 
+create or replace view cerebro.segment with (security_barrier) as
+select s.*
+  from cerebro_private.segment s
+  join cerebro_private.run r on r.run_id = s.run_id
+ where pg_has_role(current_user, r.owner, 'member');
+comment on view cerebro.segment is 'Where the rows of each run live, and how many there are.';
+
 create or replace view cerebro.progress with (security_barrier) as
 select r.run_id, r.name, r.status
      , coalesce(done.hops, 0) as hops_done
      , planned.hops as hops_total
      , round(100.0 * coalesce(done.hops, 0) / greatest(planned.hops, 1), 1) as percent
      , coalesce(done.rows, 0) as rows_done
-     , round(extract(epoch from coalesce(r.trained_at, clock_timestamp()) - r.started_at)::numeric, 1) as seconds
-     , case when r.status = 'running' and done.hops > 0 then
-            round((extract(epoch from clock_timestamp() - r.started_at)
-                   * (planned.hops - done.hops) / done.hops)::numeric, 1) end as seconds_left
-     , round((coalesce(done.rows, 0)
-              / greatest(extract(epoch from coalesce(r.trained_at, clock_timestamp()) - r.started_at), 0.001))::numeric)
-       as rows_per_second
+     , round(taken.seconds::numeric, 1) as seconds
+     , case when r.status = 'running' and done.hops > 0
+            then round((taken.seconds * (planned.hops - done.hops) / done.hops)::numeric, 1) end as seconds_left
+     , round((coalesce(done.rows, 0) / greatest(taken.seconds, 0.001))::numeric) as rows_per_second
      , best.mst_key as best_mst_key
      , coalesce(best.validation_metric, best.training_metric) as best_metric
      , coalesce(best.validation_loss, best.training_loss) as best_loss
@@ -66,12 +70,19 @@ select r.run_id, r.name, r.status
  cross join lateral (
        select count(*) * r.num_iterations
               * (select count(*) from cerebro.config c where c.run_id = r.run_id) as hops
-         from cerebro_private.segment s where s.run_id = r.run_id) planned
+         from cerebro.segment s where s.run_id = r.run_id) planned
   left join lateral (
-       select count(*) as hops, sum(h.rows) as rows from cerebro.hop h where h.run_id = r.run_id) done on true
+       select count(*) as hops, sum(h.rows) as rows, max(h.finished_at) as last
+         from cerebro.hop h where h.run_id = r.run_id) done on true
+ cross join lateral (
+       select extract(epoch from case when r.status = 'running' then clock_timestamp()
+                                      else coalesce(r.trained_at, done.last, r.started_at) end
+                                 - r.started_at) as seconds) taken
   left join lateral (
        select m.mst_key, m.validation_metric, m.training_metric, m.validation_loss, m.training_loss
          from cerebro.metric m where m.run_id = r.run_id
         order by cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
-                                    , coalesce(m.validation_loss, m.training_loss)) nulls last, m.mst_key, m.epoch limit 1) best on true;
+                                    , coalesce(m.validation_loss, m.training_loss)) nulls last
+               , m.mst_key, m.epoch
+        limit 1) best on true;
 comment on view cerebro.progress is 'One line per run: how far it is, how fast, how long still [s], and the best config so far.';

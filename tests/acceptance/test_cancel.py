@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from cerebro_db.client import PsycopgDatabase, connect
-from cerebro_db.cluster import Cluster
+from cerebro_db.cluster import Cluster, temporary_cluster
 from cerebro_db.install import install
 from tests import plain, runs
-from tests.conftest import throwaway_cluster
 from tests.runs import RESUME, Running, sql
 from tests.support import wait_until
 
@@ -27,7 +26,7 @@ CONFIGS: runs.Configs = {1: (runs.MLP, runs.ADAM, "batch_size=8"), 2: (runs.MLP,
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A server of its own, so that whether it crashed is seen."""
-    with throwaway_cluster() as made:
+    with temporary_cluster() as made:
         with connect(made.dsn("postgres")) as database:
             install(database)
         yield made

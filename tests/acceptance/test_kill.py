@@ -13,11 +13,10 @@ import pytest
 import torch
 
 from cerebro_db.client import PsycopgDatabase, connect
-from cerebro_db.cluster import Cluster
+from cerebro_db.cluster import Cluster, temporary_cluster
 from cerebro_db.errors import SetupError
 from cerebro_db.install import install
 from tests import plain, runs
-from tests.conftest import throwaway_cluster
 from tests.runs import RESUME, Running, sql
 from tests.support import wait_until
 
@@ -66,7 +65,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with throwaway_cluster() as cluster:
+    with temporary_cluster() as cluster:
         with connect(cluster.dsn("postgres")) as database:
             install(database)
         with connect(cluster.dsn("postgres")) as database:

@@ -12,7 +12,7 @@ from torch import nn
 from cerebro_db import objective
 from cerebro_db.params import CompileParams
 from cerebro_db.state import CHUNK_BYTES, Blobs, Trainee
-from cerebro_db.train import train_batch, Objective
+from cerebro_db.train import Objective, train_batch
 
 OPTIMIZERS = [
     "SGD(lr=0.1)",

@@ -1,0 +1,168 @@
+"""Evaluate and predict with the models of a fit, on packed rows and on raw rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from cerebro_db import answers, architecture, names, objective, packing, train
+from cerebro_db.answers import PredType
+from cerebro_db.batches import Decoder, SegmentRows
+from cerebro_db.database import Database
+from cerebro_db.errors import SetupError, UsageError
+from cerebro_db.layout import Layout
+from cerebro_db.pack_write import settings, together
+from cerebro_db.packed_source import PackedSource
+from cerebro_db.raw_rows import Block, open_rows
+from cerebro_db.sqltext import query
+from cerebro_db.state import load_weights
+from cerebro_db.train import Check, Objective, Tally
+from cerebro_db.trained import Trained, read_trained
+
+#: Rows of a forward pass.
+BATCH_ROWS = 2048
+
+#: Ids as text keep all digits; words are looked up by hashing; compiling does not pay.
+_STEADY = {
+    "extra_float_digits": "3",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    "enable_hashagg": "off",
+    "enable_nestloop": "off",
+    "enable_mergejoin": "off",
+}
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """The arguments of madlib_mop_evaluate."""
+
+    model_table: Optional[str]
+    test_table: Optional[str]
+    output_table: Optional[str]
+    use_gpus: Optional[bool] = False
+    #: None takes the best config.
+    mst_key: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class PredictRequest:
+    """The arguments of madlib_mop_predict."""
+
+    model_table: Optional[str]
+    test_table: Optional[str]
+    id_col: Optional[str]
+    #: None takes the columns named as in training.
+    independent_varname: Optional[str]
+    output_table: Optional[str]
+    pred_type: Optional[str] = "prob"
+    use_gpus: Optional[bool] = False
+    mst_key: Optional[int] = None
+
+
+def evaluate(database: Database, request: EvaluateRequest, check: Check) -> Tally:
+    """Loss and metric of one config over a packed table, also written to a table of one row.
+
+    `check` is called between batches. Raises UsageError and its kin before anything is created.
+    """
+    _refuse_gpus(request.use_gpus)
+    table = names.require(database, request.test_table, "test_table")
+    trained = read_trained(database, request.model_table, request.mst_key)
+    packed = _require_packed(database, str(table), trained)
+    output = names.require_new(database, request.output_table, "output_table")
+    columns = [*(item.column for item in packed.layout.inputs), packed.layout.target.column]
+    # Nothing is read twice, so nothing is kept.
+    rows = SegmentRows(PackedSource(database, packed.table, columns, None), packed.layout, 0, 1)
+    metric = objective.metric_sum(trained.metric) if trained.metric else None
+    goal = Objective(objective.loss_function(trained.loss), metric)
+    tally = train.evaluate(load_module(trained), rows.in_order(BATCH_ROWS), goal, check)
+    database.rows(
+        query("prediction", "evaluation", output=output.sql()),
+        loss=tally.loss,
+        metric=tally.metric if trained.metric else None,
+        metrics_type=[trained.metric] if trained.metric else [],
+        loss_type=trained.loss,
+        mst_key=trained.mst_key,
+        rows=tally.rows,
+    )
+    return tally
+
+
+def predict(database: Database, request: PredictRequest, check: Check) -> int:
+    """Predict every raw row of a table into a new table; gives the number of rows predicted.
+
+    One transaction; memory does not grow with the table. `check` is called between batches. Raises
+    UsageError and its kin before anything is created, DataError for rows that do not fit.
+    """
+    wanted = PredType.parse(request.pred_type)
+    _refuse_gpus(request.use_gpus)
+    table = names.require(database, request.test_table, "test_table")
+    trained = read_trained(database, request.model_table, request.mst_key)
+    raw = open_rows(database, table, request.id_col, request.independent_varname, trained.layout)
+    form = answers.form(trained.layout.target, trained.loss, wanted)
+    form.check_id(raw.id.name)
+    output = names.require_new(database, request.output_table, "output_table")
+    module = load_module(trained)
+    count = 0
+    with together(database), settings(database, _STEADY):
+        answers.create(database, output, raw, form)
+        for block in raw.blocks(database):
+            outputs = _forward(module, block, trained.layout, check)
+            answers.write(database, output, raw, block, form.rows(outputs))
+            count += block.rows
+    return count
+
+
+def load_module(trained: Trained) -> nn.Module:
+    """The module of a config with its weights, in evaluation mode."""
+    parsed = architecture.Architecture.parse(trained.model_arch)
+    module = architecture.build(parsed, trained.layout, trained.loss)
+    load_weights(module, trained.weights)
+    return module.train(False)
+
+
+def _forward(module: nn.Module, block: Block, layout: Layout, check: Check) -> Tensor:
+    """Outputs of a block's rows, [rows, n] or [rows]."""
+    decoder = Decoder(layout)
+    parts_of_block = -(-block.rows // BATCH_ROWS)
+    tensors = [torch.chunk(torch.from_numpy(array), parts_of_block) for array in block.inputs]
+    outputs: List[Tensor] = []
+    with torch.no_grad():
+        for parts in zip(*tensors):
+            inputs = (decoder.input(part, spec) for part, spec in zip(parts, layout.inputs))
+            outputs.append(module(*inputs))
+            check()
+    return torch.cat(outputs)
+
+
+def _refuse_gpus(use_gpus: Optional[bool]) -> None:
+    if use_gpus:
+        raise SetupError("use_gpus is true, but this version predicts on CPUs only; pass use_gpus := false")
+
+
+def _require_packed(database: Database, text: str, trained: Trained) -> packing.Packed:
+    """The packed test table, when its rows decode to what the model was trained on."""
+    table = names.require(database, text, "test_table")
+    remedy = (
+        "pack it by validation_preprocessor_dl with training_preprocessor_table "
+        f"{trained.packed_table!r}"
+    )
+    if not packing.is_packed(database, table):
+        raise UsageError(f"test_table {table} is not packed; {remedy}")
+    packed = packing.read_packed(database, text, "test_table")
+    if _meaning(packed.layout) != _meaning(trained.layout):
+        raise UsageError(
+            f"test_table {table} is packed differently from the rows that {trained.table} was trained on; "
+            f"{remedy}"
+        )
+    return packed
+
+
+def _meaning(layout: Layout) -> Tuple[object, ...]:
+    """What must agree: all but the dtypes, which say how the same numbers are stored, and label names."""
+    inputs = tuple((item.kind, item.shape, item.vocabulary) for item in layout.inputs)
+    target = layout.target
+    return inputs, target.kind, target.shape, target.classes, layout.normalizing_const

@@ -1,0 +1,23 @@
+"""What madlib_mop_evaluate and madlib_mop_predict call. Light: torch comes in with signals blocked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cerebro_db.server import signals
+from cerebro_db.server.entry import sql_function
+from cerebro_db.server.plpy_database import PlpyDatabase
+
+_PREDICTION = "cerebro_db.server.prediction"
+
+
+@sql_function
+def evaluate(plpy: Any, *arguments: Any) -> None:
+    """Loss and metric of one config over packed rows."""
+    signals.load(_PREDICTION).evaluate(plpy, PlpyDatabase(plpy), *arguments)
+
+
+@sql_function
+def predict(plpy: Any, *arguments: Any) -> None:
+    """Predict raw rows."""
+    signals.load(_PREDICTION).predict(plpy, PlpyDatabase(plpy), *arguments)

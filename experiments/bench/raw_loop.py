@@ -1,0 +1,50 @@
+"""The other side of the throughput ratio: a plain PyTorch loop over tensors in memory, one thread.
+
+Started as a process of its own beside a fit: `python -m experiments.bench.raw_loop mlp 256`. Trains on
+shuffled float32 rows until it is ended, and writes a line `<epoch seconds> <rows>` after every epoch.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import torch
+from torch import nn
+
+from cerebro_db.datasets import FASHION_FOLDER, read_idx
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 28)),
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(32 * 49, 64), nn.ReLU(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def main(model: str, batch_rows: int, rows: int) -> None:
+    torch.set_num_threads(1)
+    x = torch.from_numpy(read_idx(FASHION_FOLDER / "train-images-idx3-ubyte.gz")[:rows].reshape(-1, 784).copy())
+    y = torch.from_numpy(read_idx(FASHION_FOLDER / "train-labels-idx1-ubyte.gz")[:rows].copy()).long()
+    x = x.float() / 255
+    x = x.reshape(-1, 28, 28) if model == "cnn" else x
+    module = mlp() if model == "mlp" else cnn()
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3)
+    while True:
+        for index in torch.randperm(len(x)).split(batch_rows):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(module(x[index]), y[index])
+            loss.backward()
+            optimizer.step()
+        sys.stdout.write(f"{time.time()} {len(x)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,61 @@
+"""Makespan of 16 configs on 4 sessions over its lower bound, and bytes written per byte hopped; one run."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from cerebro_db.client import PsycopgDatabase
+from cerebro_db.sqltext import Fragment
+from experiments.bench import data
+from experiments.bench.measure import Measure
+
+SEGMENTS = 4
+ROWS = 20000
+EPOCHS = 2
+
+_SCHEDULE = Fragment(
+    "with hop as (select h.*, extract(epoch from finished_at - started_at)::float8 as seconds from cerebro.hop h"
+    " where run_id = %(run_id)s)"
+    " select extract(epoch from max(finished_at) - min(started_at))::float8 as makespan"
+    " , greatest((select max(s) from (select sum(seconds) as s from hop group by segment_id) q)"
+    "           , (select max(s) from (select sum(seconds) as s from hop group by mst_key) q)) as bound"
+    " , sum(state_bytes)::float8 as hopped from hop"
+)
+#: Everything that the server has written: WAL, and data pages by whoever wrote them.
+_WRITTEN = Fragment(
+    "select (select wal_bytes from pg_stat_wal)::float8"
+    " + (select buffers_checkpoint + buffers_clean + buffers_backend from pg_stat_bgwriter)"
+    "   * current_setting('block_size')::float8 as bytes"
+)
+
+
+def measure(db: PsycopgDatabase) -> Iterator[Measure]:
+    data.take(db, "few", ROWS)
+    data.pack_images(db, "few", "few_packed", SEGMENTS)
+    data.select_configs(db, "sixteen", ["mlp", "cnn"], [1e-3, 3e-4, 1e-4, 3e-5], [64, 256])
+    run_id = data.fit(db, "few_packed", "sixteen", EPOCHS)
+    row = db.rows(_SCHEDULE, run_id=run_id)[0]
+    yield Measure(
+        f"makespan over the lower bound, 16 configs on {SEGMENTS} sessions", row["makespan"] / row["bound"], "ratio",
+        1.02, "lower",
+    )  # fmt: skip
+
+
+def measure_disk(db: PsycopgDatabase) -> Iterator[Measure]:
+    """Hops of a larger state over few rows, so that what is written is the hops'."""
+    data.take(db, "tiny", 800)
+    data.pack_images(db, "tiny", "tiny_packed", SEGMENTS)
+    data.select_configs(db, "wide", ["wide"], [1e-3, 1e-4], [200])
+    before = _written(db)
+    run_id = data.fit(db, "tiny_packed", "wide", epochs=4)
+    # The outputs are written once more at the end; they are part of the price of a run, not of its hops.
+    final = db.rows(Fragment("select 2 * sum(pg_table_size(c)) as bytes from (values ('wide_models'::regclass)) v (c)"))
+    written = _written(db) - before - float(final[0]["bytes"])
+    hopped = db.rows(_SCHEDULE, run_id=run_id)[0]["hopped"]
+    yield Measure("bytes written to disk per byte hopped", written / hopped, "ratio", 2.2, "lower")
+
+
+def _written(db: PsycopgDatabase) -> float:
+    db.script(Fragment("checkpoint"))
+    db.script(Fragment("select pg_stat_force_next_flush()"))
+    return float(db.rows(_WRITTEN)[0]["bytes"])

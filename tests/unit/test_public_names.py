@@ -1,0 +1,33 @@
+"""What `import cerebro_db` promises: a sorted list of names, all there, nothing else in sight."""
+
+from __future__ import annotations
+
+import re
+import types
+from pathlib import Path
+
+import cerebro_db
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = list(getattr(cerebro_db, "__all__", []))
+
+
+def test_public_names_are_sorted_and_exist() -> None:
+    assert sorted(set(PUBLIC)) == PUBLIC
+    assert [name for name in PUBLIC if not hasattr(cerebro_db, name)] == []
+
+
+def test_nothing_else_is_visible() -> None:
+    visible = {
+        name
+        for name, value in vars(cerebro_db).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "annotations"
+    }
+    assert visible - set(PUBLIC) == set()
+
+
+def test_one_version_everywhere() -> None:
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    in_sql = (ROOT / "sql" / "schema" / "00_roles.sql").read_text("utf-8")
+    assert f'version = "{cerebro_db.__version__}"' in project
+    assert set(re.findall(r"'(\d+\.\d+\.\d+)'", in_sql)) == {cerebro_db.__version__}
