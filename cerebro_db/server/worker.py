@@ -19,12 +19,13 @@ from cerebro_db.database import Database, one
 from cerebro_db.errors import UsageError
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.plan import ConfigPlan, Plan
-from cerebro_db.server import signals
+from cerebro_db.server import light_torch, signals
 from cerebro_db.sqltext import TableName, query
 from cerebro_db.state import Blobs, Trainee, load_weights
 from cerebro_db.train import Check, Objective, Tally, evaluate, train_hop
 
 _MB = 1_000_000
+light_torch.defer_compiler(torch)
 #: A bytea value ends at 1 GB; the weights of a model are one value of the output table [bytes].
 LARGEST_WEIGHTS = 1_000_000_000
 
@@ -218,7 +219,7 @@ def _check_config(config: ConfigPlan, plan: Plan, given: Optional[weights.Shapes
 
 
 def warm_up() -> str:
-    """Pay for the first imports now: torch's optimizers pull in much more than torch itself."""
+    """Pay for the first imports now, while other sessions pay for theirs."""
     with signals.blocked():
         torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1).step()
     return json.dumps({"torch": torch.__version__})
