@@ -20,7 +20,7 @@ from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Database, one
-from cerebro_db.errors import SetupError
+from cerebro_db.errors import RunError, SetupError
 from cerebro_db.sqltext import Fragment, ident, query
 
 ROLE_PREFIX = "cerebro_session_"
@@ -249,11 +249,18 @@ def interruptible(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
     try:
         yield patience.check
         patience.raise_interrupt()
-    except psycopg2.Error:
+    except psycopg2.Error as error:
         patience.raise_interrupt()
-        raise
+        raise _as_ours(error) from error
     finally:
         extensions.set_wait_callback(before)
+
+
+def _as_ours(error: psycopg2.Error) -> RunError:
+    """What the server said in a session of the run, for the caller's session: in one line, with its SQLSTATE."""
+    ours = RunError((error.diag.message_primary if error.diag else None) or _line(error))
+    ours.sqlstate = error.pgcode or RunError.sqlstate
+    return ours
 
 
 class _Patience:
