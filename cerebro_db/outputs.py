@@ -13,6 +13,7 @@ from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.sqltext import Fragment, TableName, ident, query
 
 SUFFIXES = ("", "_info", "_summary")
+_NEW_RUN = "so the run cannot be resumed; start a new one"
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,12 @@ def require_free(database: Database, made: Dict[str, Any]) -> None:
 
 def require_unchanged(database: Database, plan: Plan) -> None:
     """Before a resume: the packed rows must be those that the run began with."""
-    rows = database.rows(
-        query("outputs", "table_oid"), schema=plan.packed.schema, name=plan.packed.name
-    )
+    rows = database.rows(query("outputs", "table_oid"), schema=plan.packed.schema, name=plan.packed.name)
     if not rows or rows[0]["oid"] != plan.packed_oid:
-        raise RunError(
-            f"packed table {plan.packed} was dropped or made anew since the run began, so the run cannot be resumed; "
-            "start a new one"
-        )
+        raise RunError(f"packed table {plan.packed} was dropped or made anew since the run began, {_NEW_RUN}")
+    now = {segment.segment_id: segment.rows for segment in packing.read_packed(database, str(plan.packed)).segments}
+    if now != {segment.segment_id: segment.rows for segment in plan.segments}:
+        raise RunError(f"packed table {plan.packed} holds other rows than when the run began, {_NEW_RUN}")
 
 
 def previous_weights(database: Database, made: OutputPlan, configs: Tuple[ConfigPlan, ...]) -> Dict[int, bytes]:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import select
 import time
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import psycopg2
 
 from cerebro_db import catalog, hopper, outputs
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.coordinator import POLL_SECONDS, Coordinator
 from cerebro_db.database import Database, Row, one
-from cerebro_db.errors import CerebroError, RunError
+from cerebro_db.errors import RunError
 from cerebro_db.plan import Plan
 from cerebro_db.planning import FitRequest, Planned, plan_fit
-from cerebro_db.sessions import Loopback
+from cerebro_db.sessions import Loopback, interruptible
 from cerebro_db.sqltext import query
 from cerebro_db.strategies import registry
+from cerebro_db.strategies.base import Strategy
 from cerebro_db.weights import shapes
+
+#: SQLSTATE of a cancel and of statement_timeout.
+QUERY_CANCELED = "57014"
 
 
 @dataclass(frozen=True)
@@ -34,12 +42,9 @@ def fit(host: Host, request: FitRequest) -> Row:
     """
     started = time.monotonic()
     options = request.parsed_options(host.database)
-    loopback = Loopback(host.database, options.lock_seconds)
-    try:
+    with interruptible(host.check) as check, Loopback(host.database, options.lock_seconds) as loopback:
         planned = plan_fit(host.database, loopback, request, options)
-        run_id = _train_new(host, loopback, planned)
-    finally:
-        loopback.close()
+        run_id = _train_new(Host(host.database, check), loopback, planned)
     return _deliver(host, run_id, planned.plan, started)
 
 
@@ -87,37 +92,63 @@ def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
     try:
         first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
         strategy.check(plan, first)
-        while not strategy.ready(POLL_SECONDS):
-            host.check()
+        _await_sessions(host, strategy)
         with loopback.connect() as control:
             with control.transaction():
                 log = catalog.start_run(control, plan, planned.heading)
                 for mst_key, weights in planned.initial.items():
                     log.save_initial(mst_key, weights)
-            log.claim(loopback.caller_pid)
-            _run(Training(host, strategy, control, log, plan), _fresh_state(plan, log))
+            _claim(host, log, loopback)
+            with _recorded(log):
+                _coordinate(Training(host, strategy, control, log, plan), _fresh_state(plan))
     finally:
         strategy.close()
     return log.run_id
 
 
 def _train_on(host: Host, run_id: int, plan: Plan) -> None:
-    loopback = Loopback(host.database, plan.options.lock_seconds)
+    with ExitStack() as stack:
+        host = Host(host.database, stack.enter_context(interruptible(host.check)))
+        loopback = stack.enter_context(Loopback(host.database, plan.options.lock_seconds))
+        control = stack.enter_context(loopback.connect())
+        outputs.require_unchanged(control, plan)
+        log = catalog.Catalog(control, run_id)
+        _claim(host, log, loopback)
+        stack.enter_context(_recorded(log))
+        strategy = registry.open_strategy(plan, loopback)
+        stack.callback(strategy.close)
+        _await_sessions(host, strategy)
+        _coordinate(Training(host, strategy, control, log, plan), _resumed_state(plan, log))
+
+
+def _claim(host: Host, log: catalog.Catalog, loopback: Loopback) -> None:
+    """Become the run's only coordinator, and the one that madlib_mop_cancel finds."""
+    if not log.claim(loopback.caller_pid):
+        raise RunError(f"run {log.run_id} is still running; watch it in cerebro.progress")
+    host.database.rows(query("catalog", "mark_coordinator"), run_id=log.run_id)
+
+
+def _await_sessions(host: Host, strategy: Strategy) -> None:
+    while not strategy.ready(POLL_SECONDS):
+        host.check()
+
+
+@contextmanager
+def _recorded(log: catalog.Catalog) -> Iterator[None]:
+    """Record how the training inside ended, whatever ends it."""
     try:
-        with loopback.connect() as control:
-            log = catalog.Catalog(control, run_id)
-            if not log.claim(loopback.caller_pid):
-                raise RunError(f"run {run_id} is still running; watch it in cerebro.progress")
-            outputs.require_unchanged(control, plan)
-            strategy = registry.open_strategy(plan, loopback)
-            try:
-                while not strategy.ready(POLL_SECONDS):
-                    host.check()
-                _run(Training(host, strategy, control, log, plan), _resumed_state(plan, log))
-            finally:
-                strategy.close()
-    finally:
-        loopback.close()
+        yield
+    except BaseException as error:
+        with suppress(psycopg2.Error):  # without its session the run shows as interrupted
+            log.end_run(**_ending(error))
+        raise
+    log.end_run("trained")
+
+
+def _ending(error: BaseException) -> Dict[str, Any]:
+    if isinstance(error, KeyboardInterrupt) or getattr(error, "sqlstate", None) == QUERY_CANCELED:
+        return {"status": "cancelled", "error": "cancelled by its caller"}
+    return {"status": "failed", "error": str(error)}
 
 
 @dataclass
@@ -125,33 +156,39 @@ class Training:
     """What a run needs while it trains."""
 
     host: Host
-    strategy: Any
+    strategy: Strategy
     #: A session of the run's own, whose writes are seen at once.
     control: PsycopgDatabase
     log: catalog.Catalog
     plan: Plan
 
 
-def _run(training: Training, state: hopper.State) -> None:
-    """Coordinate to the end and record how it ended, whatever ends it."""
-    log = training.log
-    ending: Dict[str, Optional[str]] = {"status": "cancelled", "error": "cancelled by its caller"}
-    try:
-        training.strategy.begin(log.run_id)
-        announce = outputs.Announcer(training.host.database, training.control, log.run_id, training.plan)
-        coordinator = Coordinator(training.strategy, log, training.host.check, announce.epoch_done)
-        coordinator.ended.update(dict.fromkeys(_stopped(state), "stopped"))
-        coordinator.run(state)
-        ending = {"status": "trained", "error": None}
-    except CerebroError as error:
-        ending = {"status": "failed", "error": str(error)}
-        raise
-    finally:
-        training.strategy.close()
-        log.end_run(**ending)  # type: ignore[arg-type]
+    def check(self) -> None:
+        """Look for interrupts, and whether the run still holds the lock that makes it the only one."""
+        self.host.check()
+        if select.select([self.control.connection], [], [], 0)[0]:  # it says something without being asked
+            try:
+                self.log.events()
+            except psycopg2.Error as error:
+                raise RunError(
+                    f"run {self.log.run_id} lost the session that keeps its records "
+                    f"({' '.join(str(error).split())}); its finished hops are kept: "
+                    f"select madlib_mop_resume({self.log.run_id})"
+                ) from error
 
 
-def _fresh_state(plan: Plan, log: catalog.Catalog) -> hopper.State:
+def _coordinate(training: Training, state: hopper.State) -> None:
+    """Train to the end in sessions that are ready."""
+    log, plan = training.log, training.plan
+    training.strategy.begin(log.run_id)
+    announce = outputs.Announcer(training.host.database, training.control, log.run_id, plan)
+    coordinator = Coordinator(training.strategy, log, training.check, announce.epoch_done)
+    coordinator.ended.update(dict.fromkeys(_stopped(state), "stopped"))
+    coordinator.run(state)
+    training.strategy.close()
+
+
+def _fresh_state(plan: Plan) -> hopper.State:
     return hopper.replay(_empty_state(plan), catalog.first_events(plan))
 
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import secrets
 import select
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import psycopg2
 from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Database, one
-from cerebro_db.errors import SetupError
+from cerebro_db.errors import RunError, SetupError
 from cerebro_db.sqltext import Fragment, ident, query
 
 ROLE_PREFIX = "cerebro_session_"
@@ -28,6 +28,9 @@ ROLE_PREFIX = "cerebro_session_"
 CONNECT_SECONDS = 10
 #: How often a session looks whether its coordinator still lives.
 ALIVE_MILLISECONDS = 1000
+#: How long a blocking statement waits before it looks for interrupts [s].
+LOOK_SECONDS = 0.1
+SLOTS = "free connections or raise max_connections: a run takes one per segment and two more"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Loopback:
         self._broker = self._as_superuser()
         self._role: Optional[str] = None
         self._password = secrets.token_hex(32)
+        self._drop_stale_roles()
         if not self._server.caller_is_superuser:
             self._make_role()
 
@@ -80,7 +84,7 @@ class Loopback:
         try:
             connection = psycopg2.connect(async_=True, **self._parameters())
         except psycopg2.OperationalError as error:
-            raise SetupError(f"cannot open a training session: {_line(error)}; {_SLOTS}") from error
+            raise SetupError(f"cannot open a training session: {_line(error)}; {SLOTS}") from error
         return Session(connection, take)
 
     def close(self) -> None:
@@ -88,9 +92,14 @@ class Loopback:
         if self._broker.connection.closed:
             return
         if self._role is not None:
-            with suppress(psycopg2.Error):
-                self._broker.rows(query("sessions", "drop_role", role=ident(self._role)))
+            self._drop_role(self._role, self._server.caller)
         self._broker.close()
+
+    def __enter__(self) -> Loopback:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def _as_superuser(self) -> PsycopgDatabase:
         server = self._server
@@ -103,20 +112,29 @@ class Loopback:
             return connect("", host=server.socket_directory, user=server.superuser, **self._common())
         except SetupError as error:
             raise SetupError(
-                f"the server cannot open a session to itself as {server.superuser}: {error}; let its OS user in by "
-                "'local all <superuser> peer' in pg_hba.conf, or put the password in that user's ~/.pgpass"
+                f"the server cannot open a session to itself as {server.superuser}: {error}; let its "
+                "OS user in by 'local all <superuser> peer' in pg_hba.conf, or put the password in that user's ~/.pgpass"
             ) from error
 
     def _make_role(self) -> None:
         """A login role that can do what the caller can, for this call only."""
-        for stale in self._broker.rows(query("sessions", "stale_roles")):
-            self._broker.rows(query("sessions", "drop_role", role=ident(stale["rolname"])))
         name = one(self._broker, query("sessions", "role_name"), prefix=ROLE_PREFIX)["name"]
         verifier = extensions.encrypt_password(self._password, name, self._broker.connection)
         sql = query("sessions", "make_role", role=ident(name), caller=ident(self._server.caller))
         with self._broker.connection.cursor() as cursor:  # a utility statement takes literals only
             cursor.execute(sql, {"verifier": verifier})
         self._role = name
+
+    def _drop_stale_roles(self) -> None:
+        """What calls left behind that a crash ended."""
+        for stale in self._broker.rows(query("sessions", "stale_roles")):
+            self._drop_role(stale["rolname"], stale["caller"])
+
+    def _drop_role(self, role: str, caller: str) -> None:
+        """Drop a role of a call; what a user's function made under its name goes to the caller."""
+        sql = query("sessions", "drop_role", role=ident(role), caller=ident(caller))
+        with suppress(psycopg2.Error):  # one that owns something in another database stays, without harm
+            self._broker.script(Fragment(sql.replace("%%", "%")))
 
     def _parameters(self) -> Dict[str, Any]:
         server = self._server
@@ -217,6 +235,69 @@ class Session:
         return True
 
 
+@contextmanager
+def interruptible(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Inside, a statement or connection that takes long gives way to what `check` raises.
+
+    psycopg2 waits in C, where the server's interrupts do not reach. The interrupt is raised when the
+    statement is over, which it is soon, since the server is asked to cancel it. Gives the function
+    to call from then on in place of `check`.
+    """
+    before = extensions.get_wait_callback()
+    patience = _Patience(check)
+    extensions.set_wait_callback(patience.wait)
+    try:
+        yield patience.check
+        patience.raise_interrupt()
+    except psycopg2.Error as error:
+        patience.raise_interrupt()
+        raise _as_ours(error) from error
+    finally:
+        extensions.set_wait_callback(before)
+
+
+def _as_ours(error: psycopg2.Error) -> RunError:
+    """What the server said in a session of the run, for the caller's session: in one line, with its SQLSTATE."""
+    ours = RunError((error.diag.message_primary if error.diag else None) or _line(error))
+    ours.sqlstate = error.pgcode or RunError.sqlstate
+    return ours
+
+
+class _Patience:
+    """psycopg2's wait callback: looks for an interrupt now and then, until it has seen one."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._interrupt: Optional[BaseException] = None
+
+    def check(self) -> None:
+        self.raise_interrupt()
+        self._check()
+
+    def raise_interrupt(self) -> None:
+        if self._interrupt is not None:
+            raise self._interrupt from None
+
+    def wait(self, connection: Any) -> None:
+        while True:
+            wants = connection.poll()
+            if wants == extensions.POLL_OK:
+                return
+            readers = [connection] if wants == extensions.POLL_READ else []
+            writers = [connection] if wants == extensions.POLL_WRITE else []
+            if not any(select.select(readers, writers, [], LOOK_SECONDS)) and self._interrupt is None:
+                self._look(connection)
+
+    def _look(self, connection: Any) -> None:
+        try:
+            self._check()
+        except BaseException as error:
+            if connection.status == extensions.STATUS_SETUP:  # it connects: nothing to wait for
+                raise
+            self._interrupt = error
+            connection.cancel()
+
+
 def wait_any(sessions: Sequence[Session], seconds: float) -> None:
     """Wait until one of the sessions can go on, at most so long."""
     readers = [s.connection for s in sessions if s.busy and not s.waits_to_write()]
@@ -226,6 +307,3 @@ def wait_any(sessions: Sequence[Session], seconds: float) -> None:
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-_SLOTS = "free connections or raise max_connections: a run takes one per segment and two more"

@@ -20,7 +20,10 @@ Configs = Dict[int, Tuple[Dict[str, Any], Dict[str, Any], str]]
 MLP = {"model": "mlp", "hidden": [8]}
 ADAM = {"optimizer": "adam", "lr": 0.01, "loss": "cross_entropy", "metrics": ["accuracy"]}
 
-_HELPERS = Fragment("select pid, application_name from pg_stat_activity where application_name like 'cerebro%%'")
+_HELPERS = Fragment(
+    "select pid, application_name from pg_stat_activity"
+    " where application_name = 'cerebro' or application_name like 'cerebro run %%'"
+)
 
 
 def sql(text: str) -> Fragment:
@@ -164,6 +167,24 @@ class Running:
 
     def close(self) -> None:
         self.database.close()
+
+
+def start_fit(
+    dsn: str, database: PsycopgDatabase, *arguments: Any, hops: int = 1, **options: Any
+) -> Tuple[Running, int]:
+    """A fit in a session of its own, and its run_id, as soon as it has finished some hops."""
+    newest = sql("select coalesce(max(run_id), 0) as id from cerebro.run")
+    before = database.rows(newest)[0]["id"]
+    running = Running(dsn, FIT, **fit_values(*arguments, **options))
+
+    def begun() -> bool:
+        assert running.running, f"the fit ended early: {running.error or running.rows}"
+        return bool(database.rows(newest)[0]["id"] > before)
+
+    wait_until(begun, 120, "the run begins")
+    run_id = database.rows(newest)[0]["id"]
+    wait_for_hops(database, run_id, hops, running)
+    return running, run_id
 
 
 def helpers(database: PsycopgDatabase) -> Dict[int, str]:

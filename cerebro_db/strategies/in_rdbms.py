@@ -10,7 +10,7 @@ import psycopg2
 from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.hopper import Event, HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
 from cerebro_db.plan import Plan
-from cerebro_db.sessions import Loopback, Session, wait_any
+from cerebro_db.sessions import SLOTS, Loopback, Session, wait_any
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
 from cerebro_db.weights import Shapes
@@ -132,5 +132,6 @@ def sentence(error: psycopg2.Error) -> str:
 
 def _refusal(error: psycopg2.Error) -> Exception:
     """A failed check as the error that it was in the session."""
-    kind = UsageError if error.pgcode == UsageError.sqlstate else SetupError
-    return kind(sentence(error))
+    if error.pgcode == UsageError.sqlstate:
+        return UsageError(sentence(error))
+    return SetupError(f"a training session cannot start: {sentence(error)}; {SLOTS}")

@@ -93,6 +93,16 @@ $body$;
 comment on function cerebro_private.claim_run(integer, integer) is
     'Become the only coordinator of a run, for as long as the calling session lives.';
 
+create or replace function cerebro_private.mark_coordinator(run_id integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    perform pg_advisory_xact_lock_shared(cerebro_private.lock_class() + 1, $1);
+end
+$body$;
+comment on function cerebro_private.mark_coordinator(integer) is
+    'Let cancel_run find the calling session. A lock and no recorded pid: whoever could name a pid could cancel anyone.';
+
 create or replace function cerebro_private.end_run(run_id integer, status text, error text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
 begin
@@ -152,7 +162,13 @@ begin
     if not cerebro_private.is_coordinated($1) then
         return false;
     end if;
-    return pg_cancel_backend((select r.coordinator_pid from cerebro_private.run r where r.run_id = $1));
+    return coalesce((
+        select bool_or(pg_cancel_backend(l.pid))
+          from pg_catalog.pg_locks l
+         where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+           and l.classid = (cerebro_private.lock_class() + 1)::oid and l.objid = $1::oid
+           and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database()))
+      , false);
 end
 $body$;
 comment on function cerebro_private.cancel_run(integer) is

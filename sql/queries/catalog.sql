@@ -32,6 +32,10 @@ select e.kind, e.mst_key, e.epoch, e.segment_id, e.seconds, e.reason
 -- Become the run's coordinator for as long as this session lives.
 select cerebro_private.claim_run(%(run_id)s::integer, %(pid)s::integer) as claimed;
 
+-- mark_coordinator --
+-- Until this transaction ends, a cancel of the run cancels this session's statement.
+select cerebro_private.mark_coordinator(%(run_id)s::integer);
+
 -- end_run --
 -- Training is over.
 select cerebro_private.end_run(%(run_id)s::integer, %(status)s::text, %(error)s::text);

@@ -19,8 +19,10 @@ select %(prefix)s::text || a.pid || '_' || extract(epoch from a.backend_start)::
 
 -- stale_roles --
 -- Roles of calls whose broker is gone.
-select r.rolname::text as rolname
+select r.rolname::text as rolname, c.rolname::text as caller
   from pg_catalog.pg_roles r
+  join pg_catalog.pg_auth_members m on m.member = r.oid
+  join pg_catalog.pg_roles c on c.oid = m.roleid
  where r.rolname ~ '^cerebro_session_[0-9]+_[0-9]+$'
    and not exists (
        select 1 from pg_catalog.pg_stat_activity a
@@ -31,8 +33,10 @@ select r.rolname::text as rolname
 create role {role} login inherit nosuperuser nocreatedb nocreaterole password %(verifier)s in role {caller};
 
 -- drop_role --
--- Remove a role of a call.
-drop role if exists {role};
+-- Remove a role of a call; what was made under its name goes to the caller.
+reassign owned by {role} to {caller};
+drop owned by {role};
+drop role {role};
 
 -- take_role --
 -- Act as the caller.

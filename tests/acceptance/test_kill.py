@@ -1,0 +1,215 @@
+"""Whatever is killed, the finished hops stay, none runs twice, and the result is that of an unbroken run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Tuple
+
+import psycopg2
+import pytest
+import torch
+
+from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.cluster import Cluster, temporary_cluster
+from cerebro_db.errors import SetupError
+from cerebro_db.install import install
+from tests import plain, runs
+from tests.runs import RESUME, Running, sql
+from tests.support import wait_until
+
+SEGMENTS, EPOCHS = 2, 40
+#: Enough hops to be in the middle of the run however late a kill comes: 2 x 40 x 2.
+CONFIGS: runs.Configs = {
+    1: (runs.MLP, runs.ADAM, "batch_size=8"),
+    2: ({"model": "mlp", "hidden": [8], "dropout": 0.5}, runs.ADAM, "batch_size=8"),
+}
+
+
+class Server:
+    """A cluster of the test's own, which it may break, and the run in it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.dsn = cluster.dsn("postgres")
+        self.seen: Dict[Tuple[int, int, int], Any] = {}
+
+    def connect(self) -> PsycopgDatabase:
+        """A session, as soon as the server lets one in."""
+        made: List[PsycopgDatabase] = []
+
+        def answers() -> bool:
+            try:
+                made.append(connect(self.dsn))
+                made[0].rows(sql("select 1"))
+            except (SetupError, psycopg2.OperationalError):
+                made.clear()
+                return False
+            return True
+
+        wait_until(answers, 60, "the server answers")
+        return made[0]
+
+    def check_hops(self, database: PsycopgDatabase, run_id: int) -> int:
+        """Hops that were finished before must be there as they were; gives how many there are now."""
+        now = {
+            (row["mst_key"], row["epoch"], row["segment_id"]): (row["session_pid"], row["started_at"], row["loss"])
+            for row in runs.hops(database, run_id)
+        }
+        assert {key: now.get(key) for key in self.seen} == self.seen
+        self.seen = now
+        return len(now)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with temporary_cluster() as cluster:
+        with connect(cluster.dsn("postgres")) as database:
+            install(database)
+        with connect(cluster.dsn("postgres")) as database:
+            runs.make_images(database, "images", 200)
+            runs.pack(database, "images", "packed", SEGMENTS)
+            runs.make_selection(database, "two", CONFIGS)
+        yield Server(cluster)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def postmaster_tree(cluster: Cluster) -> List[int]:
+    """The server's processes, the first one first so that it restarts none of the others."""
+    first = int((cluster.data / "postmaster.pid").read_text("utf-8").split()[0])
+    children = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _parent(entry) == first
+    ]
+    return [first, *children]
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text("utf-8").rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def broken(server: Server, running: Running, run_id: int) -> PsycopgDatabase:
+    """After a kill: the statement has failed, the run is interrupted, its hops are kept."""
+    running.failed(60)
+    running.close()
+    database = server.connect()
+    assert runs.status(database, run_id) == "interrupted"
+    server.check_hops(database, run_id)
+    return database
+
+
+def run_on(server: Server, database: PsycopgDatabase, run_id: int, more: int) -> Running:
+    """Resume, and return in the middle: some hops further than before."""
+    before = server.check_hops(database, run_id)
+    running = Running(server.dsn, RESUME, run_id=run_id)
+    runs.wait_for_hops(database, run_id, before + more, running)
+    return running
+
+
+def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(server: Server) -> None:
+    """One run, broken five times: by kill -9 of a training session, of the coordinator and of the whole
+    server, by pg_terminate_backend of a training session and of the coordinator."""
+    database = server.connect()
+    running, run_id = runs.start_fit(
+        server.dsn, database, "packed", "out", "two", EPOCHS, threads=1, seed=7, hops=10
+    )
+
+    kill(runs.trainers(database)[0])
+    database = broken(server, running, run_id)
+
+    running = run_on(server, database, run_id, 10)
+    kill(running.pid)
+    database = broken(server, running, run_id)
+
+    running = run_on(server, database, run_id, 10)
+    tree = postmaster_tree(server.cluster)
+    for pid in tree:
+        kill(pid)
+    running.failed(60)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), 60, "the server is dead")
+    server.cluster.start()
+    database = broken(server, running, run_id)
+
+    running = run_on(server, database, run_id, 10)
+    database.rows(sql("select pg_terminate_backend(%(pid)s::int)"), pid=running.pid)
+    running.failed(60)
+    runs.no_helpers(database, 10)
+    database = broken(server, running, run_id)
+
+    running = run_on(server, database, run_id, 10)
+    lost = runs.trainers(database)[0]
+    database.rows(sql("select pg_terminate_backend(%(pid)s::int)"), pid=lost)
+    assert running.finished()["status"] == "finished"  # it goes on by itself in a new session
+    kinds = database.rows(sql("select kind, reason from cerebro_private.event where kind = 'segment_down'"))
+    assert any("terminat" in row["reason"] for row in kinds)
+
+    server.check_hops(database, run_id)
+    hops = runs.hops(database, run_id)
+    assert runs.keys(hops) == runs.every_hop(list(CONFIGS), EPOCHS, SEGMENTS)
+    packed = plain.read(database.connection, "packed")
+    for key, dropout in ((1, 0.0), (2, 0.5)):
+        config = plain.Config(plain.mlp(16, 8, 3, dropout), partial(torch.optim.Adam, lr=0.01), 8)
+        plain.same_bits(
+            runs.weights(database, "out", key), plain.train(packed, config, key, plain.visits(hops, key), seed=7)
+        )
+    assert database.rows(sql("select relname from pg_class where relname like 'state\\_%%'")) == []
+    runs.no_helpers(database)
+
+
+def test_resume_refuses_what_it_cannot_go_on_with(server: Server) -> None:
+    database = server.connect()
+    (done,) = database.rows(sql("select run_id from cerebro.run"))
+    with pytest.raises(psycopg2.Error, match=r"run 1 has finished; its models are in public\.out"):
+        runs.resume(database, done["run_id"])
+    with pytest.raises(psycopg2.Error, match=r"run 4711 does not exist or belongs to another role") as info:
+        runs.resume(database, 4711)
+    assert info.value.pgcode == "42704"
+
+    runs.pack(database, "images", "other_packed", segments=1)
+    running, run_id = runs.start_fit(server.dsn, database, "other_packed", "other", "two", 200, threads=1)
+    with pytest.raises(psycopg2.Error, match=f"run {run_id} is still running") as info:
+        runs.resume(database, run_id)
+    assert info.value.pgcode == "55000"
+    with pytest.raises(psycopg2.Error, match="still running; cancel it first"):
+        database.rows(sql("select madlib_mop_forget(%(run_id)s::int)"), run_id=run_id)
+
+    assert database.rows(sql("select madlib_mop_cancel(%(run_id)s::int) as done"), run_id=run_id)[0]["done"]
+    assert running.failed().pgcode == "57014"
+    database.script(sql("create table kept as table other_packed; truncate other_packed;"))
+    with pytest.raises(psycopg2.Error, match=r"other_packed.*the run cannot be resumed"):
+        runs.resume(database, run_id)
+    database.script(sql("drop table other_packed"))
+    with pytest.raises(psycopg2.Error, match=r"other_packed was dropped or made anew.*cannot be resumed"):
+        runs.resume(database, run_id)
+    assert runs.status(database, run_id) == "cancelled"
+    database.script(sql("create table other as select 1 as mine"))
+    with pytest.raises(psycopg2.Error, match=r"other already exists"):
+        runs.resume(database, run_id)
+    database.rows(sql("select madlib_mop_forget(%(run_id)s::int)"), run_id=run_id)
+    assert database.rows(sql("select relname from pg_class where relname like 'state\\_%%'")) == []
+    with pytest.raises(psycopg2.Error, match=f"run {run_id} does not exist"):
+        runs.resume(database, run_id)
+
+
+def test_after_a_rollback_the_states_are_kept_and_resume_writes_the_outputs(server: Server) -> None:
+    database = server.connect()
+    runs.make_selection(database, "one", {3: (runs.MLP, runs.ADAM, "batch_size=64")})
+    database.script(sql("begin"))
+    row = runs.fit(database, "packed", "rolled", "one", 2, threads=1)
+    inside = runs.weights(database, "rolled", 3)
+    assert row["status"] == "finished"
+    database.script(sql("rollback"))
+    assert database.rows(sql("select to_regclass('rolled') is null as gone"))[0]["gone"]
+    assert runs.status(database, row["run_id"]) == "trained"
+    assert runs.resume(database, row["run_id"])["status"] == "finished"
+    assert runs.weights(database, "rolled", 3) == inside
+    assert database.rows(sql("select relname from pg_class where relname like 'state\\_%%'")) == []
