@@ -40,7 +40,7 @@ def watched(pg: PsycopgDatabase, dsn: str, count: int) -> Tuple[List[int], int]:
     runs.make_images(pg, "images", 400, side=32)
     runs.pack(pg, "images", "packed", segments=2)
     arch = {"model": "mlp", "hidden": [256]}
-    runs.make_selection(pg, "two", {key: (arch, runs.ADAM, "batch_size=200") for key in (1, 2)})
+    runs.make_selection(pg, "two", dict.fromkeys((1, 2), (arch, runs.ADAM, "batch_size=200")))
     running, run_id = runs.start_fit(dsn, pg, "packed", "out", "two", 500, threads=count, hops=6)
     pids = runs.trainers(pg)
     assert len(pids) == 2
@@ -64,7 +64,10 @@ def test_every_thread_but_the_main_one_blocks_every_signal_during_a_run(
 
 def test_a_caller_that_packs_arrays_has_no_thread_that_takes_signals(pg: PsycopgDatabase) -> None:
     pg.script(
-        sql("create table arrays as select array[i, i + 1]::float4[] as x, i % 2 as label from generate_series(1, 50) i")
+        sql(
+            "create table arrays as select array[i, i + 1]::float4[] as x, i % 2 as label"
+            "  from generate_series(1, 50) i"
+        )
     )
     runs.pack(pg, "arrays", "arrays_packed", segments=2, features="x", normalizing_const=1.0)
     pid = pg.connection.info.backend_pid
