@@ -7,7 +7,7 @@ again while the source's row versions and the request are the same, and made ane
 from __future__ import annotations
 
 import json
-from typing import Optional, Union
+from typing import Iterable, List, Optional, Union
 
 from cerebro_db import names, packing
 from cerebro_db.client import PsycopgDatabase
@@ -25,9 +25,13 @@ def packed_or_pack(
     source: TableName,
     schema: Optional[str],
     options: Options,
+    made: List[TableName],
     training: Optional[packing.Packed] = None,
 ) -> packing.Packed:
-    """The packed table that `source` is, or its copy in `schema`; like `training` for validation rows."""
+    """The packed table that `source` is, or its copy in `schema`; like `training` for validation rows.
+
+    A copy that had to be made is added to `made`.
+    """
     if packing.is_packed(session, source):
         return packing.read_packed(session, str(source))
     copy = TableName(schema, source.name + "_packed")
@@ -35,7 +39,15 @@ def packed_or_pack(
     with session.transaction():
         if not _usable(session, source, copy, request):
             _pack(session, source, copy, request)
+            made.append(copy)
     return packing.read_packed(session, str(copy))
+
+
+def drop(session: Database, copies: Iterable[TableName]) -> None:
+    """Remove packed copies with their summaries."""
+    for copy in copies:
+        for table in (copy, copy.suffixed(packing.SUMMARY)):
+            session.rows(query("autopack", "drop", table=table.sql()))
 
 
 def _request(
@@ -72,8 +84,7 @@ def _usable(session: Database, source: TableName, copy: TableName, request: Requ
     now = packing.fingerprint(session, source)
     if now is not None and (known[0]["fingerprint"], known[0]["request"]) == (now, request_text(request)):
         return True
-    for table in (copy, copy.suffixed(packing.SUMMARY)):
-        session.rows(query("autopack", "drop", table=table.sql()))
+    drop(session, [copy])
     return False
 
 
