@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
@@ -253,12 +253,6 @@ def _write_summary(database: Database, job: Job, layout: Layout, plan: Cut) -> N
 def class_column(label: str) -> str:
     """The column of a summary that lists the classes of a label."""
     return label + "_class_values"
-
-
-def together(database: Database) -> AbstractContextManager[None]:
-    """One transaction in a client; inside a backend the calling statement is one already."""
-    transaction: AbstractContextManager[None] = getattr(database, "transaction", nullcontext)()
-    return transaction
 
 
 @contextmanager

@@ -80,9 +80,10 @@ select r.run_id, r.name, r.status
                                  - r.started_at) as seconds) taken
   left join lateral (
        select m.mst_key, m.validation_metric, m.training_metric, m.validation_loss, m.training_loss
-         from cerebro.metric m where m.run_id = r.run_id
+         from (select distinct on (e.mst_key) e.*
+                 from cerebro.metric e where e.run_id = r.run_id order by e.mst_key, e.epoch desc) m
         order by cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
                                     , coalesce(m.validation_loss, m.training_loss)) nulls last
-               , m.mst_key, m.epoch
+               , coalesce(m.validation_loss, m.training_loss), m.mst_key
         limit 1) best on true;
 comment on view cerebro.progress is 'One line per run: how far it is, how fast, how long still [s], and the best config so far.';

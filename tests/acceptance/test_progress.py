@@ -26,7 +26,7 @@ def test_a_second_session_sees_the_run_move(pg: PsycopgDatabase, pg_dsn: str, ro
     runs.make_images(pg, "images", 200, side=16)
     runs.pack(pg, "images", "packed", segments=2)
     arch = {"model": "mlp", "hidden": [256]}
-    runs.make_selection(pg, "two", {key: (arch, runs.ADAM, "batch_size=50") for key in (1, 2)})
+    runs.make_selection(pg, "two", dict.fromkeys((1, 2), (arch, runs.ADAM, "batch_size=50")))
     running, run_id = runs.start_fit(pg_dsn, pg, "packed", "out", "two", 20, threads=1)
     seen, names, largest = [], set(), 0
 

@@ -40,7 +40,7 @@ def watched(pg: PsycopgDatabase, dsn: str, count: int) -> Tuple[List[int], int]:
     runs.make_images(pg, "images", 400, side=32)
     runs.pack(pg, "images", "packed", segments=2)
     arch = {"model": "mlp", "hidden": [256]}
-    runs.make_selection(pg, "two", {key: (arch, runs.ADAM, "batch_size=200") for key in (1, 2)})
+    runs.make_selection(pg, "two", dict.fromkeys((1, 2), (arch, runs.ADAM, "batch_size=200")))
     running, run_id = runs.start_fit(dsn, pg, "packed", "out", "two", 500, threads=count, hops=6)
     pids = runs.trainers(pg)
     assert len(pids) == 2

@@ -52,7 +52,7 @@ def images(pg_module: PsycopgDatabase) -> PsycopgDatabase:
 def trained(images: PsycopgDatabase) -> Iterator[Tuple[PsycopgDatabase, plain.Packed, List[Any]]]:
     """More configs than segments, with validation in between, at the default settings."""
     row = runs.fit(images, "packed", "out", "every", EPOCHS, threads=1, validation="packed")
-    yield images, plain.read(images.connection, "packed"), runs.hops(images, row["run_id"])
+    return images, plain.read(images.connection, "packed"), runs.hops(images, row["run_id"])
 
 
 @pytest.mark.parametrize("key", CONFIGS)
