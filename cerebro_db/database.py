@@ -6,6 +6,7 @@ timestamps differ between the two drivers, so queries select them as `::text` or
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Dict, Iterator, List, Protocol
 
 from cerebro_db.sqltext import Fragment
@@ -30,6 +31,12 @@ def one(database: Database, sql: Fragment, **values: Any) -> Row:
     """The only row of a query."""
     (row,) = database.rows(sql, **values)
     return row
+
+
+def together(database: Database) -> AbstractContextManager[None]:
+    """One transaction in a client; inside a backend the calling statement is one already."""
+    transaction: AbstractContextManager[None] = getattr(database, "transaction", nullcontext)()
+    return transaction
 
 
 def sql_type(value: Any) -> str:

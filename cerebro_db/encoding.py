@@ -98,9 +98,10 @@ def encode(layout: Layout, selection: Selection, with_target: bool = True) -> En
 
 def send_array(column: Column) -> Fragment:
     """An array as the value that array_send takes; detoasted here, while rows are read in order."""
-    # Concatenating with an empty array detoasts without touching an element.
+    # Concatenating with an empty array detoasts without touching an element; NULL must stay NULL.
     cast = "::float8[]" if column.base == "numeric" else ""
-    return fill(Fragment(f"array_cat({{c}}{cast}, '{{}}')"), c=column.sql())
+    template = f"case when {{c}} is not null then array_cat({{c}}{cast}, '{{}}') end"
+    return fill(Fragment(template), c=column.sql())
 
 
 def strip(data: bytes, rows: int, elements: int, wire: str, dtype: str) -> Optional[bytes]:

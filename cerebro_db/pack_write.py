@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
@@ -74,6 +74,8 @@ def cut(rows: int, segments: int, row_bytes: int, widest: int, buffer_size: Opti
     `row_bytes` is the size of a row as packed, `widest` that of its largest value on the way.
     Raises UsageError when a buffer would be too large for the server.
     """
+    if widest > MOST_BYTES:
+        raise UsageError(f"one row takes {widest >> 20} MB, more than the {MOST_BYTES >> 20} MB that are safe")
     size = min(rows, buffer_size or max(1, BUFFER_BYTES // row_bytes))
     if size * widest > MOST_BYTES:
         raise UsageError(
@@ -114,9 +116,9 @@ def _sent_bytes(column: Column, elements: int) -> int:
 
 
 def _tell_dropped(database: Database, job: Job) -> None:
-    shown = ", ".join(f"{name!r}: {count}" for name, count in job.facts.nulls.items())
+    shown = ", ".join(f"{count} in {name!r}" for name, count in job.facts.nulls.items())
     total = job.facts.rows + job.facts.dropped
-    database.notice(f"left out {job.facts.dropped} of {total} rows with NULL ({shown})")
+    database.notice(f"left out {job.facts.dropped} of {total} rows with a NULL: {shown}")
 
 
 def _fill_until_fits(database: Database, job: Job, layout: Layout, plan: Cut) -> Layout:
@@ -251,12 +253,6 @@ def _write_summary(database: Database, job: Job, layout: Layout, plan: Cut) -> N
 def class_column(label: str) -> str:
     """The column of a summary that lists the classes of a label."""
     return label + "_class_values"
-
-
-def together(database: Database) -> AbstractContextManager[None]:
-    """One transaction in a client; inside a backend the calling statement is one already."""
-    transaction: AbstractContextManager[None] = getattr(database, "transaction", nullcontext)()
-    return transaction
 
 
 @contextmanager

@@ -14,7 +14,7 @@ class PackedSource:
     """The buffers of one segment, or of all when `dist_key` is None; the first of `columns` counts rows."""
 
     def __init__(
-        self, database: Database, table: TableName, columns: Sequence[str], dist_key: Optional[int]
+        self, database: Database, columns: Sequence[str], table: TableName, dist_key: Optional[int]
     ) -> None:
         self._database = database
         self._parts: Dict[str, Fragment] = {

@@ -9,13 +9,13 @@ from typing import Union
 
 from cerebro_db import names
 from cerebro_db.columns import Selection, describe, select, shape_column
-from cerebro_db.database import Database, one
+from cerebro_db.database import Database, one, together
 from cerebro_db.datacheck import Facts, Source, check
 from cerebro_db.encoding import encode, gather
 from cerebro_db.errors import UsageError
 from cerebro_db.layout import Layout
 from cerebro_db.pack_request import PackOptions, PackRequest, ValidationRequest
-from cerebro_db.pack_write import Job, class_column, settings, together, write
+from cerebro_db.pack_write import Job, class_column, settings, write
 from cerebro_db.packed import SUMMARY, Packed, buffers_sql, fingerprint, is_packed, read_packed
 from cerebro_db.packed_layout import require_kinds, training_layout, validation_layout
 from cerebro_db.sqltext import TableName, query

@@ -10,7 +10,7 @@ from cerebro_db import names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
 from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
-from cerebro_db.options import Options
+from cerebro_db.options import SETTINGS, Options
 from cerebro_db.plan import ConfigPlan, Plan, SegmentPlan
 from cerebro_db.sessions import Loopback
 from cerebro_db.sqltext import TableName, query
@@ -39,7 +39,7 @@ class FitRequest:
 
     def parsed_options(self, database: Database) -> Options:
         """Argument over setting over default; the strategy argument over all."""
-        settings = {row["name"]: row["setting"] for row in database.rows(query("planning", "settings"))}
+        settings = {row["name"]: row["setting"] for row in database.rows(query("planning", "settings"), names=SETTINGS)}
         if self.strategy is not None:
             settings["strategy"] = self.strategy
         if self.use_caching is False:

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from cerebro_db import answers, architecture, names, objective, packing, train
 from cerebro_db.answers import PredType
 from cerebro_db.batches import Decoder, SegmentRows
-from cerebro_db.database import Database
+from cerebro_db.database import Database, together
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.layout import Layout
-from cerebro_db.pack_write import settings, together
+from cerebro_db.pack_write import settings
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.raw_rows import Block, open_rows
 from cerebro_db.sqltext import query
@@ -22,8 +22,8 @@ from cerebro_db.state import load_weights
 from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained, read_trained
 
-#: Rows of a forward pass.
-BATCH_ROWS = 2048
+#: Rows of a forward pass at most: its inputs as float32 should stay in the cache of the processor.
+BATCH_ROWS = 512
 
 #: Ids as text keep all digits; words are looked up by hashing; compiling does not pay.
 _STEADY = {
@@ -73,9 +73,9 @@ def evaluate(database: Database, request: EvaluateRequest, check: Check) -> Tall
     trained = read_trained(database, request.model_table, request.mst_key)
     packed = _require_packed(database, str(table), trained)
     output = names.require_new(database, request.output_table, "output_table")
-    columns = [*(item.column for item in packed.layout.inputs), packed.layout.target.column]
+    columns = [column.column for column in packed.layout.columns]
     # Nothing is read twice, so nothing is kept.
-    rows = SegmentRows(PackedSource(database, packed.table, columns, None), packed.layout, 0, 1)
+    rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
     metric = objective.metric_sum(trained.metric) if trained.metric else None
     goal = Objective(objective.loss_function(trained.loss), metric)
     tally = train.evaluate(load_module(trained), rows.in_order(BATCH_ROWS), goal, check)

@@ -119,7 +119,12 @@ def _best(table: TableName, candidates: List[Row]) -> Row:
     ]
     if not ranked:
         raise RunError(f"no config of {table} has a {value} to choose by; name one by mst_key")
-    return _usable(table, min(ranked, key=lambda row: (sign * row[value], row["mst_key"])))
+    return _usable(table, min(ranked, key=lambda row: (sign * row[value], _loss(row), row["mst_key"])))
+
+
+def _loss(row: Row) -> float:
+    loss = row["loss"]
+    return math.inf if loss is None or math.isnan(loss) else float(loss)
 
 
 def _ranking(candidates: List[Row]) -> Tuple[int, str]:

@@ -1,15 +1,10 @@
 #!/bin/bash
 # The main demo: 16 configs on Fashion-MNIST, trained inside PostgreSQL, from raw rows to predictions.
-# Needs cerebro-db on the PATH and a server: the embedded one, or another named by CEREBRO_DEMO_DSN.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-dsn=${CEREBRO_DEMO_DSN:-$(cerebro-db dsn)}
-reports=${CEREBRO_DEMO_REPORTS:-build}
-export PGOPTIONS="${PGOPTIONS:-} -c client_min_messages=warning"
-
-step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-sql() { psql -X -q -a -v ON_ERROR_STOP=1 -P footer=off "$dsn" -f "experiments/demo/$1"; }
+folder=experiments/demo
+# shellcheck source=scripts/job.sh
+. scripts/job.sh
 
 step "Load Fashion-MNIST: 60,000 images to train on, 10,000 to test"
 cerebro-db load fashion-mnist --dsn "$dsn"
@@ -34,6 +29,4 @@ step "Predict"
 sql 60_predict.sql
 
 step "Report"
-mkdir -p "$reports"
-run=$(psql -X -q -At "$dsn" -c 'select run_id from fashion_models_summary')
-cerebro-db report "$run" --output "$reports/fashion-mnist-run-$run.html" --dsn "$dsn"
+report fashion_models fashion-mnist

@@ -18,7 +18,7 @@ class Standing:
     #: From 1; None without any result.
     rank: Optional[int]
     epochs: int
-    #: The best epoch: validation values where the run validates, else training values.
+    #: The last epoch: validation values where the run validates, else training values.
     metric: Optional[float] = None
     loss: Optional[float] = None
     #: Rows trained, over all its hops.
@@ -72,7 +72,10 @@ def score(ranking: str, epoch: Epoch) -> float:
 
 
 def leaderboard(record: Record) -> List[Standing]:
-    """Configs from best to worst by their best epoch; those without results last, by key."""
+    """Configs from best to worst by their last epoch, whose weights are kept; equal ones by loss, then key.
+
+    Those without results come last.
+    """
     ranking = record.run.ranking
     results: Dict[int, List[Epoch]] = defaultdict(list)
     for epoch in record.epochs:
@@ -80,20 +83,19 @@ def leaderboard(record: Record) -> List[Standing]:
     rows: Dict[int, int] = defaultdict(int)
     for hop in record.hops:
         rows[hop.mst_key] += hop.rows
-    best = {
-        key: min(epochs, key=lambda epoch: (score(ranking, epoch), epoch.epoch))
-        for key, epochs in results.items()
-    }
+    last = {key: max(epochs, key=lambda epoch: epoch.epoch) for key, epochs in results.items()}
 
-    def order(config: Config) -> Tuple[float, int]:
-        found = best.get(config.mst_key)
-        return (math.inf if found is None else score(ranking, found), config.mst_key)
+    def order(config: Config) -> Tuple[float, float, int]:
+        found = last.get(config.mst_key)
+        if found is None:
+            return (math.inf, math.inf, config.mst_key)
+        return (score(ranking, found), score("loss", found), config.mst_key)
 
     return [
         _standing(
             config,
             place,
-            best.get(config.mst_key),
+            last.get(config.mst_key),
             len(results[config.mst_key]),
             rows[config.mst_key],
             order(config)[0],
@@ -103,12 +105,12 @@ def leaderboard(record: Record) -> List[Standing]:
 
 
 def _standing(
-    config: Config, place: int, best: Optional[Epoch], epochs: int, rows: int, value: float
+    config: Config, place: int, last: Optional[Epoch], epochs: int, rows: int, value: float
 ) -> Standing:
-    if best is None:
+    if last is None:
         return Standing(config, None, epochs, rows=rows)
     return Standing(
-        config, place if math.isfinite(value) else None, epochs, seen_metric(best), seen_loss(best), rows
+        config, place if math.isfinite(value) else None, epochs, seen_metric(last), seen_loss(last), rows
     )
 
 

@@ -149,7 +149,7 @@ def _board_lead(look: Look) -> str:
     direction = "lower" if look.record.run.ranking in ("loss", "metric_lower") else "higher"
     common = [f"{name} {value}" for name, value in look.common.items()]
     return (
-        f"Ranked by the best {look.deciding_name} of any epoch, {direction} is better; the colour is the "
+        f"Ranked by the {look.deciding_name} of the last epoch, {direction} is better; the colour is the "
         f"config's in every plot.{' All configs: ' * bool(common)}{', '.join(common)}{'.' * bool(common)}"
     )
 

@@ -1,254 +1,43 @@
-"""One training session: it keeps a segment's rows and trains every config that hops by.
-
-Imported only with signals blocked (`signals.load`), since torch and numpy start threads.
-"""
+"""A training session: a segment's worker inside a backend. Imported only with signals blocked (`signals.load`)."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import time
-from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 
-from cerebro_db import architecture, objective, weights
-from cerebro_db.batches import Batch, Buffer, SegmentRows
+from cerebro_db import hops
 from cerebro_db.database import Database, one
-from cerebro_db.errors import UsageError
-from cerebro_db.plan import ConfigPlan, Plan
-from cerebro_db.server import signals
-from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
-from cerebro_db.state import Blobs, Trainee, load_weights
-from cerebro_db.train import Check, Objective, Tally, evaluate, train_hop
+from cerebro_db.packed_source import PackedSource
+from cerebro_db.plan import Plan
+from cerebro_db.server import light_torch, signals
+from cerebro_db.sqltext import query
 
-_MB = 1_000_000
-#: A bytea value ends at 1 GB; the weights of a model are one value of the output table [bytes].
-LARGEST_WEIGHTS = 1_000_000_000
+light_torch.defer_compiler(torch)
 
 
-class PackedSource:
-    """Buffers of a packed table through the executor; all segments when `dist_key` is None."""
-
-    def __init__(self, database: Database, table: TableName, columns: Sequence[str], dist_key: Optional[int]) -> None:
-        self._database = database
-        self._parts: Dict[str, Fragment] = {
-            "packed": table.sql(),
-            "columns": join(", ", [fill(Fragment("p.{column}"), column=ident(name)) for name in columns]),
-            "shape": ident(columns[0] + "_shape"),
-        }
-        self._dist_key = dist_key
-        counted = database.rows(query("worker", "buffers", **self._parts), dist_key=dist_key)
-        self._ids: List[int] = [row["buffer_id"] for row in counted]
-        self.rows: List[int] = [row["rows"] for row in counted]
-
-    def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
-        wanted = self._ids if numbers is None else [self._ids[number] for number in numbers]
-        sql = query("worker", "read_all" if numbers is None else "read_some", **self._parts)
-        values: Dict[str, Any] = {"dist_key": self._dist_key}
-        if numbers is not None:
-            values["buffer_ids"] = wanted
-        rows = self._database.stream(sql, **values)
-        while True:
-            with signals.delivered():
-                row = next(rows, None)
-            if row is None:
-                return
-            yield row
-
-
-@dataclass
-class HopTimes:
-    """Where a hop's seconds went, besides training and validation."""
-
-    started: float
-    state_in: float = 0.0
-    build: float = 0.0
-
-
-class Worker:
-    """A training session's memory, kept in `GD` between hops."""
-
-    def __init__(self, database: Database, check: Check, run_id: int, plan: Plan, segment_id: int) -> None:
-        self._database = database
-        self._check = check
-        self._run_id = run_id
-        self._plan = plan
-        self._segment = next(s for s in plan.segments if s.segment_id == segment_id)
-        torch.set_num_threads(plan.threads)
-        budget = plan.options.cache_mb * _MB
-        self._rows = self._segment_rows(plan.packed, self._segment.dist_key, budget)
-        self._rows.warm()
-        self._validation: Optional[SegmentRows] = None
-        if plan.validation is not None:
-            left = max(0, budget - self._rows.cached_bytes)
-            self._validation = self._segment_rows(plan.validation, None, left)
-
-    def hop(self, mst_key: int, epoch: int, last: bool) -> Dict[str, Any]:
-        """Train one config over this segment; its new state and the event are in this transaction."""
-        times = HopTimes(time.perf_counter())
-        config = self._plan.config(mst_key)
-        trainee = self._trainee(config, times)
-        goal = goal_of(config)
-        tally = train_hop(trainee, self._batches(config, epoch), goal, self._check)
-        validation = None
-        if last and not tally.diverged:
-            if trainee.schedule is not None:
-                trainee.schedule.step()
-            if self._validation is not None and self._plan.validates(epoch):
-                batches = self._validation.in_order(self._plan.options.evaluation_batch)
-                validation = evaluate(trainee.module, batches, goal, self._check)
-        return self._save(trainee, Hopped(mst_key, epoch, tally, validation, goal.metric is not None), times)
-
-    def _segment_rows(self, table: TableName, dist_key: Optional[int], cache_bytes: int) -> SegmentRows:
-        columns = [column.column for column in self._plan.layout.columns]
-        with signals.delivered():
-            source = PackedSource(self._database, table, columns, dist_key)
-        return SegmentRows(source, self._plan.layout, cache_bytes, self._plan.options.window_mb * _MB)
-
-    def _batches(self, config: ConfigPlan, epoch: int) -> Iterator[Batch]:
-        fit = config.fit
-        seed, segment = self._plan.options.seed, self._segment.segment_id
-        passes = range((epoch - 1) * fit.epochs + 1, epoch * fit.epochs + 1)
-        return itertools.chain.from_iterable(
-            self._rows.epoch((seed, number, segment), fit.batch_size) for number in passes
-        )
-
-    def _trainee(self, config: ConfigPlan, times: HopTimes) -> Trainee:
-        with signals.delivered():
-            parts = self._stored_state(config.mst_key)
-        times.state_in = time.perf_counter() - times.started
-        started = time.perf_counter()
-        trainee = new_trainee(config, self._plan)
-        if "weights" in parts:
-            trainee.load(Blobs(parts["weights"], parts["rest"]))
-        elif "initial" in parts:
-            load_weights(trainee.module, parts["initial"])
-        times.build = time.perf_counter() - started
-        return trainee
-
-    def _stored_state(self, mst_key: int) -> Dict[str, bytes]:
-        chunks: Dict[str, List[bytes]] = {}
-        stored = query("catalog", "load_state")
-        for row in self._database.stream(stored, run_id=self._run_id, mst_key=mst_key):
-            chunks.setdefault(row["part"], []).append(row["data"])
-        return {part: b"".join(pieces) for part, pieces in chunks.items()}
-
-    def _save(self, trainee: Trainee, hopped: Hopped, times: HopTimes) -> Dict[str, Any]:
-        started = time.perf_counter()
-        blobs = trainee.dump()
-        keys = {"run_id": self._run_id, "mst_key": hopped.mst_key}
-        with signals.delivered():
-            if not hopped.tally.diverged:  # the last finite state stays
-                self._database.rows(query("catalog", "clear_state"), **keys)
-                for part, chunk, data in blobs.chunks():
-                    self._database.rows(query("catalog", "save_state"), part=part, chunk=chunk, data=data, **keys)
-            moved = times.state_in + time.perf_counter() - started
-            values = hopped.values(times, moved, blobs.size)
-            self._database.rows(
-                query("catalog", "save_hop"), segment_id=self._segment.segment_id, **keys, **values
-            )
-        return {"seconds": values["seconds"], "rows": hopped.tally.rows, "diverged": hopped.tally.diverged}
-
-
-@dataclass(frozen=True)
-class Hopped:
-    """The result of a hop."""
-
-    mst_key: int
-    epoch: int
-    tally: Tally
-    validation: Optional[Tally]
-    has_metric: bool
-
-    def values(self, times: HopTimes, moved: float, state_bytes: int) -> Dict[str, Any]:
-        """The values of catalog query `save_hop`; the five parts add up to `seconds`."""
-        seconds = time.perf_counter() - times.started
-        checked = self.validation or Tally()
-        data = self.tally.data_seconds + checked.data_seconds
-        train = self.tally.seconds - self.tally.data_seconds
-        validate = checked.seconds - checked.data_seconds
-        return {
-            "epoch": self.epoch,
-            "row_count": self.tally.rows,
-            "loss": self.tally.loss,
-            "metric": self.tally.metric if self.has_metric else None,
-            "validation_rows": checked.rows if self.validation else None,
-            "validation_loss": checked.loss,
-            "validation_metric": checked.metric if self.has_metric else None,
-            "train_seconds": train,
-            "validate_seconds": validate,
-            "data_seconds": data,
-            "hop_seconds": moved,
-            "start_seconds": max(0.0, seconds - train - validate - data - moved),
-            "state_bytes": state_bytes,
-            "seconds": seconds,
-        }
-
-
-def new_trainee(config: ConfigPlan, plan: Plan) -> Trainee:
-    """A config before its first hop: weights from its own seed, (run's seed, mst_key)."""
-    torch.manual_seed(config_seed(plan.options.seed, config.mst_key))
-    compiled = config.compiled
-    module = architecture.build(
-        architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss
-    )
-    optimizer = objective.optimizer(compiled, module.parameters())
-    return Trainee(module, optimizer, objective.schedule(compiled, optimizer))
-
-
-def config_seed(seed: int, mst_key: int) -> int:
-    """Seed of a config's initial weights and dropout; distinct for every (seed, mst_key)."""
-    return (seed << 32) + mst_key
-
-
-def goal_of(config: ConfigPlan) -> Objective:
-    compiled = config.compiled
-    metric = objective.metric_sum(compiled.metric) if compiled.metric else None
-    return Objective(objective.loss_function(compiled.loss), metric, compiled.clip_norm)
-
-
-def open_worker(plpy: Any, database: Database, run_id: int, segment_id: int) -> Worker:
-    """Read the plan of a run and this segment's rows."""
+def open_worker(plpy: Any, database: Database, run_id: int, segment_id: int) -> hops.SegmentWorker:
+    """Read the plan of a run and this segment's rows, through the executor."""
     plan = Plan.from_json(one(database, query("catalog", "plan"), run_id=run_id)["plan"])
+    columns = [column.column for column in plan.layout.columns]
     with signals.blocked():
-        return Worker(database, signals.interrupt_check(plpy), run_id, plan, segment_id)
+        session = signals.Delivered(database)
+        source = partial(PackedSource, session, columns)
+        place = hops.Place(run_id, plan, segment_id)
+        return hops.SegmentWorker(session, place, source, signals.interrupt_check(plpy))
 
 
-def check_plan(plan: Plan, initial: Mapping[str, weights.Shapes]) -> None:
-    """Build every config once and push two rows through; raises UsageError for the first misfit.
-
-    `initial`: mst_key as text -> shapes of the weights that the config starts from.
-    """
+def check_plan(plan: str, initial: str) -> None:
+    """Build every config of a plan (JSON) once; `initial` are shapes of first weights by mst_key (JSON)."""
     with signals.blocked():
-        torch.set_num_threads(plan.threads)
-        seen: Dict[str, int] = {}
-        for config in plan.configs:
-            given = initial.get(str(config.mst_key))
-            same = seen.setdefault(config.model_arch + config.compile_params, config.mst_key)
-            if same == config.mst_key or given is not None:
-                _check_config(config, plan, given)
-
-
-def _check_config(config: ConfigPlan, plan: Plan, given: Optional[weights.Shapes]) -> None:
-    compiled = config.compiled
-    objective.check_target(compiled.loss, compiled.metric, plan.layout.target)
-    architecture.check(architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss)
-    state = new_trainee(config, plan).module.state_dict()
-    size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
-    if size > LARGEST_WEIGHTS:
-        raise UsageError(
-            f"mst_key {config.mst_key}: the model's weights take {size} bytes, but the output table holds at most "
-            f"{LARGEST_WEIGHTS} in one value; take a smaller model"
-        )
-    if given is not None:
-        wanted = {name: list(tensor.shape) for name, tensor in state.items()}
-        weights.require_fit(given, wanted, f"the weights that mst_key {config.mst_key} starts from")
+        hops.check_plan(Plan.from_json(plan), json.loads(initial))
 
 
 def warm_up() -> str:
-    """Pay for the first imports now: torch's optimizers pull in much more than torch itself."""
+    """Pay for the first imports now, while other sessions pay for theirs."""
     with signals.blocked():
         torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1).step()
     return json.dumps({"torch": torch.__version__})
+

@@ -128,7 +128,8 @@ select m.mst_key
    and cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
                           , coalesce(m.validation_loss, m.training_loss)) is not null
  order by cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
-                             , coalesce(m.validation_loss, m.training_loss)), m.mst_key
+                             , coalesce(m.validation_loss, m.training_loss))
+        , coalesce(m.validation_loss, m.training_loss), m.mst_key
  limit 1;
 
 -- epoch --

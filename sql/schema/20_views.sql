@@ -80,9 +80,10 @@ select r.run_id, r.name, r.status
                                  - r.started_at) as seconds) taken
   left join lateral (
        select m.mst_key, m.validation_metric, m.training_metric, m.validation_loss, m.training_loss
-         from (select distinct on (n.mst_key) n.*  -- what a config reached last is what its weights give
-                 from cerebro.metric n where n.run_id = r.run_id order by n.mst_key, n.epoch desc) m
+         from (select distinct on (e.mst_key) e.*
+                 from cerebro.metric e where e.run_id = r.run_id order by e.mst_key, e.epoch desc) m
         order by cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
-                                    , coalesce(m.validation_loss, m.training_loss)) nulls last, m.mst_key
+                                    , coalesce(m.validation_loss, m.training_loss)) nulls last
+               , coalesce(m.validation_loss, m.training_loss), m.mst_key
         limit 1) best on true;
 comment on view cerebro.progress is 'One line per run: how far it is, how fast, how long still [s], and the best config so far.';

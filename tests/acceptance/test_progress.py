@@ -44,7 +44,7 @@ def test_a_second_session_sees_the_run_move(pg: PsycopgDatabase, pg_dsn: str, ro
     started = time.monotonic()
     (status,) = pg.rows(sql("select * from madlib_mop_status(%(run_id)s::int)"), run_id=run_id)
     assert time.monotonic() - started < 1
-    assert (status["run"], status["status"], status["hops_total"]) == (run_id, "running", 120)
+    assert (status["run_id"], status["status"], status["hops_total"]) == (run_id, "running", 120)
     assert 0 < status["hops_done"] < 120
     assert status["percent"] == pytest.approx(100 * status["hops_done"] / 120, abs=0.06)
     assert status["rows_per_second"] > 0

@@ -23,8 +23,14 @@ from cerebro_db.packing import (
 )
 from cerebro_db.sqltext import Fragment, TableName, fill, join
 from tests.decoding import decode
+from tests.preprocessing import emptied
 
 T = TableName("public", "t")
+
+
+@pytest.fixture
+def pg(pg_module: PsycopgDatabase) -> PsycopgDatabase:
+    return emptied(pg_module)
 
 
 @pytest.fixture
@@ -176,3 +182,17 @@ def test_a_failed_packing_leaves_nothing_even_when_found_late(t: PsycopgDatabase
     with pytest.raises(DataError, match="'x' has 1 NaN"):
         pack(t)
     assert t.rows(Fragment("select 1 from pg_class where relname in ('p', 'p_summary')")) == []
+
+
+def test_the_session_goes_on_as_before(t: PsycopgDatabase) -> None:
+    names = ["work_mem", "jit", "enable_hashagg", "synchronize_seqscans", "max_parallel_workers_per_gather"]
+    shown = Fragment("select current_setting(n) as s from unnest(%(names)s) n")
+    before = t.rows(shown, names=names)
+    drawn = set()
+    for _ in range(2):
+        with t.transaction():
+            pack(t)
+            drawn.add(t.rows(Fragment("select random() as r"))[0]["r"])
+            assert t.rows(shown, names=names) == before
+        t.script(Fragment("drop table p, p_summary"))
+    assert len(drawn) == 2

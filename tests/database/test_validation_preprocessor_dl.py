@@ -10,7 +10,7 @@ import pytest
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.sqltext import Fragment
 from tests.decoding import decode
-from tests.preprocessing import VALIDATE, Pack, refused, train_by_sql
+from tests.preprocessing import VALIDATE, Pack, emptied, refused, run, train_by_sql
 
 TRAINING = Fragment(
     "create table t as select i as id, i * 0.5::float8 as f, 'w' || i %% 4 as w, array[i, 1]::int4[] as x"
@@ -22,6 +22,11 @@ VALIDATION = Fragment(
     ", 'c' || i %% 2 as label from generate_series(1, 20) i"
 )
 COLUMNS = '"Id", g, u, z'
+
+
+@pytest.fixture
+def pg(pg_module: PsycopgDatabase) -> PsycopgDatabase:
+    return emptied(pg_module)
 
 
 @pytest.fixture(params=sorted(VALIDATE))
@@ -40,10 +45,6 @@ def v(pg: PsycopgDatabase) -> PsycopgDatabase:
     pg.rows(VALIDATION)
     train_by_sql(pg, "t", "p", "y", "id, f, w, x", normalizing_const=2.0, num_classes=[4], seed=9, segments=3)
     return pg
-
-
-def run(database: PsycopgDatabase, statement: str) -> None:
-    database.script(Fragment(statement))
 
 
 def test_columns_map_by_position_and_codes_are_those_of_training(v: PsycopgDatabase, validate: Pack) -> None:

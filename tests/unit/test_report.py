@@ -72,14 +72,14 @@ def test_schedule_is_compared_with_the_busiest_segment_and_the_longest_config() 
 
 
 @pytest.mark.parametrize(
-    ("ranking", "order"), [("metric_higher", [2, 1]), ("metric_lower", [1, 2]), ("loss", [1, 2])]
+    ("ranking", "order"), [("metric_higher", [1, 2]), ("metric_lower", [2, 1]), ("loss", [1, 2])]
 )
-def test_leaderboard_ranks_by_the_best_epoch(ranking: str, order: List[int]) -> None:
+def test_leaderboard_ranks_by_the_last_epoch_whose_weights_are_kept(ranking: str, order: List[int]) -> None:
     epochs = (
         Epoch(1, 1, validation_metric=0.5, validation_loss=0.1),
         Epoch(1, 2, validation_metric=0.6, validation_loss=0.3),
         Epoch(2, 1, validation_metric=0.9, validation_loss=0.2),
-        Epoch(2, 2, validation_metric=0.7, validation_loss=0.4),
+        Epoch(2, 2, validation_metric=0.55, validation_loss=0.4),
     )
     board = accounting.leaderboard(Record(dataclasses.replace(RUN, ranking=ranking), TWO, HOPS, epochs))
     assert [standing.config.mst_key for standing in board] == order
@@ -296,3 +296,12 @@ class Tags(HTMLParser):
 
     def names(self, name: str) -> int:
         return sum(tag == name for tag, _ in self.found)
+
+
+def test_equal_metrics_are_ranked_by_loss() -> None:
+    epochs = (
+        Epoch(1, 1, validation_metric=1.0, validation_loss=0.3),
+        Epoch(2, 1, validation_metric=1.0, validation_loss=0.2),
+    )
+    board = accounting.leaderboard(Record(RUN, TWO, (), epochs))
+    assert [standing.config.mst_key for standing in board] == [2, 1]
