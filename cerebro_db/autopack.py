@@ -7,7 +7,7 @@ again while the source's row versions and the request are the same, and made ane
 from __future__ import annotations
 
 import json
-from typing import Optional, Union
+from typing import Iterable, List, Optional, Union
 
 from cerebro_db import names, packing
 from cerebro_db.client import PsycopgDatabase
@@ -25,9 +25,13 @@ def packed_or_pack(
     source: TableName,
     schema: Optional[str],
     options: Options,
+    made: List[TableName],
     training: Optional[packing.Packed] = None,
 ) -> packing.Packed:
-    """The packed table that `source` is, or its copy in `schema`; like `training` for validation rows."""
+    """The packed table that `source` is, or its copy in `schema`; like `training` for validation rows.
+
+    A copy that had to be made is added to `made`.
+    """
     if packing.is_packed(session, source):
         return packing.read_packed(session, str(source))
     copy = TableName(schema, source.name + "_packed")
@@ -36,7 +40,21 @@ def packed_or_pack(
     with session.transaction():
         if not _usable(session, source, copy, text):
             _pack(session, source, copy, request, text)
+            made.append(copy)
     return packing.read_packed(session, str(copy))
+
+
+def drop(session: Database, copies: Iterable[TableName]) -> None:
+    """Remove packed copies with their summaries; ExistsError when something else needs one."""
+    for copy in copies:
+        for table in (copy, copy.suffixed(packing.SUMMARY)):
+            used = session.rows(query("autopack", "dependents"), table=names.literal(table))
+            if used:
+                raise ExistsError(
+                    f"packed copy {copy} is out of date and cannot be made anew, because {used[0]['shown']} needs "
+                    f"{table}; drop that first"
+                )
+            session.rows(query("autopack", "drop", table=table.sql()))
 
 
 def _request(
@@ -73,19 +91,8 @@ def _usable(session: Database, source: TableName, copy: TableName, text: str) ->
     now = packing.fingerprint(session, source)
     if now is not None and (known[0]["fingerprint"], known[0]["request"]) == (now, text):
         return True
-    _drop(session, copy)
+    drop(session, [copy])
     return False
-
-
-def _drop(session: Database, copy: TableName) -> None:
-    for table in (copy, copy.suffixed(packing.SUMMARY)):
-        used = session.rows(query("autopack", "dependents"), table=names.literal(table))
-        if used:
-            raise ExistsError(
-                f"packed copy {copy} is out of date and cannot be made anew, because {used[0]['shown']} needs "
-                f"{table}; drop that first"
-            )
-        session.rows(query("autopack", "drop", table=table.sql()))
 
 
 def _pack(session: Database, source: TableName, copy: TableName, request: Request, text: str) -> None:

@@ -23,6 +23,8 @@ from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError
 from cerebro_db.sqltext import Fragment, ident, query
 
+#: What the server or the connection to it raises.
+ServerError = psycopg2.Error
 ROLE_PREFIX = "cerebro_session_"
 #: Long enough for a busy server to accept a session, short enough for a person to wait.
 CONNECT_SECONDS = 10
@@ -266,6 +268,17 @@ class Session:
         self._cursor = self.connection.cursor()
         self._cursor.execute(text, values)
         return True
+
+
+def why_lost(database: PsycopgDatabase) -> Optional[str]:
+    """Why an idle session has ended, None while it lives; costs nothing unless the server says something."""
+    if not select.select([database.connection], [], [], 0)[0]:
+        return None
+    try:
+        database.rows(query("sessions", "alive"))
+    except psycopg2.Error as error:
+        return _line(error)
+    return None
 
 
 @contextmanager

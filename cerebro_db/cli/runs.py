@@ -184,8 +184,9 @@ def _show_result(row: Row, json: bool) -> None:
         print_json(row)
         return
     best = f", best is config {row['best_mst_key']} with {words.short(row['best_metric'])}"
+    configs = f"{row['configs']} config{'s' * (row['configs'] != 1)}"
     console.print(
-        f"run {row['run_id']} {row['status']}: {row['configs']} config{'s' * (row['configs'] != 1)} in {words.duration(row['seconds'])}"
+        f"run {row['run_id']} {row['status']}: {configs} in {words.duration(row['seconds'])}"
         + (best if row["best_mst_key"] is not None else ""),
         markup=False,
     )

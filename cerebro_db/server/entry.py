@@ -8,6 +8,7 @@ from typing import Any, Callable, TypeVar
 from cerebro_db.errors import CerebroError, SetupError
 
 Result = TypeVar("Result")
+_REMEDY = "madlib_mop_check() names what to install"
 
 
 def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
@@ -23,8 +24,7 @@ def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
         except CerebroError as error:
             raise _shown(plpy, error) from None
         except ImportError as error:
-            told = f"{error} on the server; select * from madlib_mop_check() names what to install"
-            raise _shown(plpy, SetupError(told)) from None
+            raise _shown(plpy, SetupError(f"{error} on the server; {_REMEDY}")) from None
 
     return enter
 

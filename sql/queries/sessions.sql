@@ -38,6 +38,10 @@ reassign owned by {role} to {caller};
 drop owned by {role};
 drop role {role};
 
+-- alive --
+-- Fails when the session has ended.
+select 1 as alive;
+
 -- take_role --
 -- Act as the caller.
 set role {caller};

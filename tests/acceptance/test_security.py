@@ -12,7 +12,7 @@ from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.cluster import Cluster, temporary_cluster
 from cerebro_db.install import install
 from tests import runs
-from tests.conftest import Role, _make_role
+from tests.conftest import _make_role
 from tests.runs import Running, sql
 
 COLUMNS = {"dependent_varname": "label", "independent_varname": "img"}
@@ -96,7 +96,8 @@ def test_public_can_call_and_read_nothing(stage: Stage) -> None:
     session = stage.nobody()
     refused(session, "select * from cerebro.run", "42501")
     refused(session, "select cerebro.madlib_mop_status()", "42501")
-    refused(session, "select cerebro_private.start_run(null, null, null, null, null, null, null, null, null, null, null)", "42501")
+    nulls = ", ".join(["null"] * 11)
+    refused(session, f"select cerebro_private.start_run({nulls})", "42501")
 
 
 def test_no_role_but_the_superuser_touches_the_tables_of_the_catalog(stage: Stage) -> None:
@@ -153,7 +154,10 @@ def test_a_plain_role_does_the_whole_job_on_the_rows_it_may_see(stage: Stage, jo
     packed = session.rows(sql("select sum(label_shape[1]) as rows from shared_packed"))
     assert packed[0]["rows"] == 200  # of 300: row-level security holds in the sessions of the run
     owners = stage.admin.rows(
-        sql("select distinct tableowner as owner from pg_tables where tablename in ('out', 'out_info', 'shared_packed')")
+        sql(
+            "select distinct tableowner as owner from pg_tables"
+            " where tablename in ('out', 'out_info', 'shared_packed')"
+        )
     )
     assert [row["owner"] for row in owners] == ["alice"]
 
