@@ -47,6 +47,12 @@ class RunError(CerebroError):
     sqlstate = "55000"  # object_not_in_prerequisite_state
 
 
+#: SQLSTATE -> class, for errors that come back from a server.
+SQL_ERRORS = {
+    kind.sqlstate: kind for kind in (UsageError, MissingError, ExistsError, DataError, SetupError, RunError)
+}
+
+
 def unknown(what: str, name: object, known: Iterable[str]) -> UsageError:
     """An error for a name outside a closed list, with the nearest known name."""
     names = {known_name.lower(): known_name for known_name in sorted(known)}
