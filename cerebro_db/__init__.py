@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import typing
 
 __version__ = "0.1.0"
 
 __all__ = ["CerebroError", "Run", "evaluate", "find_run", "fit", "predict", "resume", "status"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> typing.Any:
     """Public names load when they are used: in a database backend, `import cerebro_db` must stay light."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = "errors" if name == "CerebroError" else "api"
-    found: object = getattr(importlib.import_module(f"cerebro_db.{home}"), name)
-    return found
+    return getattr(importlib.import_module(f"cerebro_db.{home}"), name)

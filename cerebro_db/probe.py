@@ -147,7 +147,7 @@ def _factory(name: str, allowed: Optional[Registry]) -> Callable[..., Any]:
     if name not in registry and name.startswith("torchvision.models:"):
         registry.update(_torchvision())
     if name not in registry:
-        raise unknown("factory (an administrator must allow it)", name, registry or ["none"])
+        raise unknown("factory", name, registry or ["torchvision.models:<name>"])
     return registry[name]
 
 
