@@ -24,7 +24,7 @@ def test_a_finished_run_shows_its_hops_and_its_best_config(pg: PsycopgDatabase) 
     runs.make_selection(pg, "two", {1: (runs.MLP, slow, "batch_size=8"), 2: (runs.MLP, runs.ADAM, "batch_size=8")})
     row = runs.fit(pg, "packed", "out", "two", 3, threads=1)
     (status,) = pg.rows(sql("select * from madlib_mop_status()"))
-    assert status["run"] == row["run_id"]
+    assert status["run_id"] == row["run_id"]
     assert (status["status"], status["hops_done"], status["hops_total"]) == ("finished", 6, 6)
     assert (status["percent"], status["seconds_left"], status["error"]) == (100.0, None, None)
     assert status["best_mst_key"] == row["best_mst_key"]
