@@ -36,7 +36,7 @@ FIT_ARGUMENTS = {
     "description": "description", "strategy": "strategy", "options": "options",
 }  # fmt: skip
 #: Messages of the run that the display has shown already.
-_SHOWN = re.compile(r"\[\s*[\d.]+%\] config |run \d+: \d+ configs")
+_SHOWN = re.compile(r"\[\s*[\d.]+%\] config |run \d+: \d+ configs?, ")
 
 RunId = Annotated[int, typer.Argument(metavar="RUN", help="Number of the run, see 'cerebro-db status'.")]
 
@@ -184,8 +184,9 @@ def _show_result(row: Row, json: bool) -> None:
         print_json(row)
         return
     best = f", best is config {row['best_mst_key']} with {words.short(row['best_metric'])}"
+    configs = f"{row['configs']} config{'s' * (row['configs'] != 1)}"
     console.print(
-        f"run {row['run_id']} {row['status']}: {row['configs']} configs in {words.duration(row['seconds'])}"
+        f"run {row['run_id']} {row['status']}: {configs} in {words.duration(row['seconds'])}"
         + (best if row["best_mst_key"] is not None else ""),
         markup=False,
     )

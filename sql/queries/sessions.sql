@@ -3,7 +3,7 @@
 select current_database()::text as dbname
      , l.port
      , l.socket_directories
-     , coalesce(l.listen_addresses, '') <> '' as listens
+     , coalesce(l.listen_addresses, '') as listen_addresses
      , l.superuser::text as superuser
      , r.rolname::text as caller
      , pg_backend_pid() as caller_pid
