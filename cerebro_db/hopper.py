@@ -99,12 +99,19 @@ class ConfigDone:
 Instruction = Union[StartHop, EpochDone, ConfigFailed, ConfigDone]
 
 
+#: Which segment a config visits next.
+#: "rotation": the i-th config visits segments i, i + 1, ... in every epoch, whatever the clock says, so the
+#: same run gives the same weights again, bit for bit; only who waits for a segment first depends on time.
+#: "greedy": any segment that is free, so the order depends on measured times.
+#: "round": the paper's barrier: a hop on every segment, and the next round when all have ended.
+ORDERS = ("rotation", "greedy", "round")
+
+
 @dataclass(frozen=True)
 class State:
     segments: Tuple[int, ...]
-    #: "greedy" (a free segment at once) or "round" (the paper's barrier: all segments up and free),
-    #: which visits the segments in the same order every time as long as no hop fails.
-    order: str = "greedy"
+    #: One of ORDERS.
+    order: str = "rotation"
     #: A hop that failed this often ends its config.
     max_failures: int = 3
     up: FrozenSet[int] = frozenset()
@@ -233,13 +240,9 @@ def _startable(state: State) -> List[Hop]:
     """
     if state.order == "round" and (state.running or state.up != set(state.segments)):
         return []
-    busy = {hop.config for hop in state.running}
     free = set(state.up) - {hop.segment for hop in state.running}
     load = _segment_load(state)
-    candidates: Dict[int, List[Hop]] = {}
-    for hop in state.waiting:
-        if hop.config not in busy and hop.segment in free:
-            candidates.setdefault(hop.config, []).append(hop)
+    candidates = _candidates(state)
     chosen = []
     for config in sorted(candidates, key=lambda c: (-_remaining(state, candidates[c][0]), c)):
         hops = [hop for hop in candidates[config] if hop.segment in free]
@@ -248,6 +251,24 @@ def _startable(state: State) -> List[Hop]:
             chosen.append(hop)
             free.discard(hop.segment)
     return chosen
+
+
+def _candidates(state: State) -> Dict[int, List[Hop]]:
+    """What each free config may do next: every hop of its epoch, or in rotation the one whose turn it is."""
+    busy = {hop.config for hop in state.running}
+    found: Dict[int, List[Hop]] = {}
+    for hop in state.waiting:
+        if hop.config not in busy:
+            found.setdefault(hop.config, []).append(hop)
+    if state.order != "rotation":
+        return found
+    place = {segment: number for number, segment in enumerate(state.segments)}
+    first = {config: number for number, config in enumerate(state.epochs)}
+    count = len(state.segments)
+    return {
+        config: [min(hops, key=lambda hop: (place[hop.segment] - first[hop.config]) % count)]
+        for config, hops in found.items()
+    }
 
 
 def _mean_seconds(state: State, config: int) -> float:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Dict, Mapping, Optional
 
 from cerebro_db.errors import UsageError, unknown
+from cerebro_db.hopper import ORDERS
 
 STRATEGIES = ("in_rdbms",)
-ORDERS = ("greedy", "round")
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Options:
     cache_mb: int = 1024
     #: Rows are shuffled inside windows of about this size [MB].
     window_mb: int = 64
-    #: Order of hops, one of ORDERS: "greedy" wastes no time, "round" repeats exactly.
-    order: str = "greedy"
+    #: Order of hops, one of hopper.ORDERS.
+    order: str = "rotation"
     #: A hop that failed this often ends its config.
     max_failures: int = 3
     #: Rows per forward pass in evaluation.

@@ -161,5 +161,9 @@ def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(serv
         plain.same_bits(
             runs.weights(database, "out", key), plain.train(packed, config, key, plain.visits(hops, key), seed=7)
         )
+    runs.fit(database, "packed", "unbroken", "two", EPOCHS, threads=1, seed=7)
+    for column in ("model_weights", "optimizer_state"):
+        same = sql(f"select count(*) as n from out join unbroken u using (mst_key) where out.{column} = u.{column}")
+        assert database.rows(same) == [{"n": len(CONFIGS)}]
     assert database.rows(sql("select relname from pg_class where relname like 'state\\_%%'")) == []
     runs.no_helpers(database)

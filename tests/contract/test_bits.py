@@ -79,14 +79,18 @@ def test_a_wrong_order_of_segments_gives_other_bits(trained: Any) -> None:
         plain.same_bits(runs.weights(database, "out", 1), plain.train(packed, CONFIGS[1][1], 1, visits))
 
 
-def test_order_round_gives_the_same_weights_every_time(images: PsycopgDatabase) -> None:
+@pytest.mark.parametrize("order", ["rotation", "round"])
+def test_the_same_run_gives_the_same_weights_again(images: PsycopgDatabase, order: str) -> None:
     """Also when rows are read anew in every hop instead of kept."""
+    for table in ("first", "again"):
+        images.script(sql(f"drop table if exists {table}, {table}_info, {table}_summary"))
+    images.script(sql("drop table if exists three, three_summary, three_arch"))
     runs.make_selection(images, "three", {key: CONFIGS[key][0] for key in (1, 3, 5)})
-    first = runs.fit(images, "packed", "first", "three", 1, threads=1, order="round", seed=5)
-    again = runs.fit(images, "packed", "again", "three", 1, threads=1, order="round", seed=5, caching=False)
+    first = runs.fit(images, "packed", "first", "three", 1, threads=1, order=order, seed=5)
+    again = runs.fit(images, "packed", "again", "three", 1, threads=1, order=order, seed=5, caching=False)
     for key in (1, 3, 5):
-        order = [plain.visits(runs.hops(images, row["run_id"]), key) for row in (first, again)]
-        assert order[0] == order[1]
+        visits = [plain.visits(runs.hops(images, row["run_id"]), key) for row in (first, again)]
+        assert visits[0] == visits[1]
         assert runs.weights(images, "first", key) == runs.weights(images, "again", key)
 
 

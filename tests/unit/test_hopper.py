@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Dict, List, Tuple
+from typing import Callable, Dict, List, Tuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cerebro_db.hopper import (
+    ORDERS,
     ConfigAdded,
     ConfigDone,
     ConfigFailed,
@@ -92,7 +93,7 @@ def live(data: st.DataObject, cluster: Cluster, stops: bool) -> None:
 
 
 clusters = st.tuples(
-    st.integers(1, 7), st.integers(1, 6), st.integers(1, 4), st.sampled_from(["greedy", "round"])
+    st.integers(1, 7), st.integers(1, 6), st.integers(1, 4), st.sampled_from(ORDERS)
 )
 
 
@@ -185,6 +186,17 @@ def test_round_order_waits_for_the_whole_round():
     assert len(cluster.feed(HopFinished(second))) == 2
 
 
+def test_in_rotation_the_clock_does_not_change_what_a_config_visits():
+    def visits(seconds: List[float]) -> Dict[int, List[Hop]]:
+        order: Dict[int, List[Hop]] = {}
+        simulate(seconds, 4, epochs=2, started=lambda hop: order.setdefault(hop.config, []).append(hop))
+        return order
+
+    fast, slow = visits([1.0, 5.0, 0.2, 3.0, 1.0, 1.0]), visits([4.0, 0.1, 2.0, 1.0, 7.0, 0.3])
+    assert fast == slow
+    assert [hop.segment for hop in fast[2]] == [2, 3, 0, 1, 2, 3, 0, 1]
+
+
 @pytest.mark.parametrize("kind", ["uniform", "mixed", "random"])
 @pytest.mark.parametrize(("configs", "segments"), [(16, 4), (64, 16)])
 def test_makespan_is_within_two_percent_of_the_lower_bound(kind, configs, segments):
@@ -197,7 +209,9 @@ def test_makespan_is_within_two_percent_of_the_lower_bound(kind, configs, segmen
     assert bound <= makespan <= 1.02 * bound
 
 
-def simulate(seconds: List[float], segments: int, epochs: int) -> Tuple[float, float]:
+def simulate(
+    seconds: List[float], segments: int, epochs: int, started: Callable[[Hop], object] = lambda hop: None
+) -> Tuple[float, float]:
     """Makespan of a run whose hops of config c take seconds[c], and its lower bound."""
     state, now = State(tuple(range(segments))), 0.0
     ends: List[Tuple[float, Hop]] = []
@@ -211,6 +225,7 @@ def simulate(seconds: List[float], segments: int, epochs: int) -> Tuple[float, f
         state, instructions = step(state, events.pop(0))
         for start in instructions:
             if isinstance(start, StartHop):
+                started(start.hop)
                 busy[start.hop.segment] += seconds[start.hop.config]
                 heapq.heappush(ends, (now + seconds[start.hop.config], start.hop))
     return now, max(*busy.values(), max(seconds) * segments * epochs)
