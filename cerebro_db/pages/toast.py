@@ -23,12 +23,15 @@ from cerebro_db.pages.heap import External
 from cerebro_db.pages.window import Tuples, Window
 
 #: Pages that are read at once [bytes]; a window stays in the processor's cache.
-WINDOW_BYTES = 2 << 20
+WINDOW_BYTES = 4 << 20
+#: Chunks that are copied at once.
+PIECE = 256
 #: Pages between two runs of chunks that are read along rather than passed over.
 GAP = 16
 
-#: Byte offsets in a tuple's header; its least size.
-_XMIN, _INFOMASK2, _INFOMASK, _HOFF, _LEAST = 0, 18, 20, 22, 24
+#: Byte offsets in a tuple: of its header, then of its three columns, none of which is NULL.
+_XMIN, _INFOMASK2, _INFOMASK, _HOFF = 0, 18, 20, 22
+_VALUE_ID, _SEQ, _DATA, _HEAD = 24, 28, 32, 36
 _ATTRIBUTES, _COLUMNS = 0x07FF, 3
 _HAS_NULL, _XMIN_HINTS, _XMIN_INVALID = 0x0001, 0x0300, 0x0200
 
@@ -50,38 +53,39 @@ class Chunks:
 
 def chunks(window: Window, form: Format) -> Chunks:
     """Every chunk in a window of TOAST pages that no aborted transaction wrote."""
-    tuples = _written(window, window.tuples())
-    data = tuples.start + window.bytes[tuples.start + _HOFF]
-    value_id = window.u4[data // 4].astype(np.int64)
-    seq = window.u4[data // 4 + 1].astype(np.int64)
-    start, size = _payload(window, form, data + 8)
-    if (start + size > tuples.start + tuples.length).any():
-        raise window.damaged("a chunk leaves its tuple")
-    return Chunks(value_id, seq, start, size)
+    tuples = window.tuples()
+    # One copy of all headers: what is looked at more than once then lies close together.
+    heads = window.words(_HEAD // 4)[tuples.start // 4]
+    written = _check_written(window, heads, tuples)
+    value_id, seq, word = (heads[:, at // 4].astype(np.int64) for at in (_VALUE_ID, _SEQ, _DATA))
+    header, size = _varlena(form, heads.view(np.uint8)[:, _DATA], word)
+    if ((size < 0) | (_DATA + header + size > tuples.length)).any():
+        raise window.damaged("a chunk is compressed, or leaves its tuple")
+    found = Chunks(value_id, seq, tuples.start + _DATA + header, size)
+    return found if written.all() else found.take(written)
 
 
-def _written(window: Window, tuples: Tuples) -> Tuples:
-    info = window.u2[(tuples.start + _INFOMASK) // 2]
-    columns = window.u2[(tuples.start + _INFOMASK2) // 2] & _ATTRIBUTES
-    hoff = window.bytes[tuples.start + _HOFF].astype(np.int64)
-    unlike = (columns != _COLUMNS) | (info & _HAS_NULL != 0) | (hoff < _LEAST) | (hoff % 4 != 0)
-    if (unlike | (tuples.length < hoff + 9)).any():
+def _check_written(window: Window, heads: np.ndarray, tuples: Tuples) -> np.ndarray:
+    """Which tuples a transaction wrote that did not abort; all must be chunks."""
+    pairs = heads.view(window.u2.dtype)
+    info = pairs[:, _INFOMASK // 2]
+    unlike = (pairs[:, _INFOMASK2 // 2] & _ATTRIBUTES != _COLUMNS) | (info & _HAS_NULL != 0)
+    unlike |= (heads.view(np.uint8)[:, _HOFF] != _VALUE_ID) | (tuples.length <= _DATA)
+    if unlike.any():
         raise window.damaged("a tuple is no chunk of a TOAST relation")
-    kept = (info & _XMIN_HINTS != _XMIN_INVALID) & (window.u4[(tuples.start + _XMIN) // 4] != 0)
-    return Tuples(tuples.start[kept], tuples.length[kept])
+    written: np.ndarray = (info & _XMIN_HINTS != _XMIN_INVALID) & (heads[:, _XMIN // 4] != 0)
+    return written
 
 
-def _payload(window: Window, form: Format, place: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Start and size of the values whose varlena headers, of one or four bytes, are at `place`."""
-    word = window.u4[place // 4].astype(np.int64)
-    first = window.bytes[place].astype(np.int64)
+def _varlena(form: Format, first: np.ndarray, word: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Bytes of the header of each value, one or four, and of its data; negative when it is not plain."""
     flags = first & 3 if form.little else first >> 6
     short = flags & 1 == 1 if form.little else flags >= 2
-    size = np.where(short, first >> 1 if form.little else first & 0x7F, word >> 2 if form.little else word)
-    header = np.where(short, 1, 4)
-    if (size < header).any() or (~short & (flags != 0)).any():
-        raise window.damaged("a chunk is compressed or is a pointer")
-    return place + header, size - header
+    size = np.where(flags == 0, word >> 2 if form.little else word, -1) - 4
+    if not short.any():
+        return np.full(len(word), 4), size
+    short_size = (first >> 1 if form.little else first & 0x7F).astype(np.int64) - 1
+    return np.where(short, 1, 4), np.where(short, short_size, size)
 
 
 class Toast:
@@ -109,11 +113,17 @@ class Toast:
             for _, found in self._chunks_of(first, last + 1):
                 mine = found.take(found.value_id == pointer.value_id)
                 self._check(pointer, mine, count)
-                out[mine.seq] = self._anywhere[mine.start]
+                self._place(out, mine)
                 seen += np.bincount(mine.seq, minlength=count)
         if (seen != 1).any():
             raise self._missing(pointer, f"{(seen == 0).sum()} of its {count} chunks are not there")
         return out.view(np.uint8)[: pointer.size].data
+
+    def _place(self, out: np.ndarray, mine: Chunks) -> None:
+        # In pieces: what is taken from the window is still in the processor's cache when it is put down.
+        for piece in range(0, len(mine.seq), PIECE):
+            here = slice(piece, piece + PIECE)
+            out[mine.seq[here]] = self._anywhere[mine.start[here]]
 
     def _chunks_of(self, first: int, end: int) -> Iterator[Tuple[np.ndarray, Chunks]]:
         """Chunks of pages first .. end, a window at a time, each with its page's number."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from cerebro_db.errors import RunError, SetupError
 from cerebro_db.pages.files import RelationFile
@@ -40,22 +41,22 @@ class Window:
         self.u4 = self.bytes.view(form.u4)
         self.first = 0
         self.blocks = 0
+        self._counts = np.zeros(0, np.int64)
 
     def fill(self, first: int, blocks: int) -> None:
         """Read pages first .. first + blocks, at most `capacity`, and check their headers."""
         self._file.read(first, blocks, self.bytes[: blocks * self._form.block_size])
         self.first, self.blocks = first, blocks
-        self._check()
+        self._counts = self._checked()
 
     def tuples(self) -> Tuples:
         """What normal line pointers name; unused, dead and redirecting ones name no tuple."""
         size = self._form.block_size
-        counts = self._counts()
-        most = int(counts.max(initial=0))
+        most = int(self._counts.max(initial=0))
         begin = PAGE_HEADER // 4
         words = self.u4.reshape(-1, size // 4)[: self.blocks, begin : begin + most].astype(np.int64)
         offset, state, length = self._form.line_pointer(words)
-        block, item = np.nonzero((state == NORMAL) & (np.arange(most) < counts[:, None]))
+        block, item = np.nonzero((state == NORMAL) & (np.arange(most) < self._counts[:, None]))
         offset, length = offset[block, item], length[block, item]
         if ((offset < PAGE_HEADER) | (offset % 4 != 0) | (offset + length > size)).any():
             raise self.damaged("a line pointer leaves its page")
@@ -63,9 +64,13 @@ class Window:
 
     def pointer(self, item: int) -> np.ndarray:
         """Offset, state and length of line pointer `item` (from 1) of the first page."""
-        if not 1 <= item <= self._counts()[0]:
+        if not 1 <= item <= self._counts[0]:
             return np.zeros(3, np.int64)
         return np.array(self._form.line_pointer(int(self.u4[PAGE_HEADER // 4 + item - 1])))
+
+    def words(self, count: int) -> np.ndarray:
+        """A view whose row i is the `count` 4-byte words from byte 4 * i on."""
+        return as_strided(self.u4, (len(self.u4) - count, count), (4, 4))
 
     def damaged(self, what: str) -> RunError:
         last = self.first + self.blocks - 1
@@ -74,24 +79,18 @@ class Window:
             "while it was read; run it again, or use another strategy"
         )
 
-    def _counts(self) -> np.ndarray:
+    def _checked(self) -> np.ndarray:
         """Line pointers of each page; 0 for a page that was never used."""
-        lower = self._header(_LOWER)
-        return np.where(self._header(_UPPER) == 0, 0, (lower - PAGE_HEADER) // 4)
-
-    def _header(self, offset: int) -> np.ndarray:
-        return self.u2.reshape(-1, self._form.block_size // 2)[: self.blocks, offset // 2].astype(np.int64)
-
-    def _check(self) -> None:
         size = self._form.block_size
-        used = self._header(_UPPER) != 0
-        found = self._header(_SIZE_VERSION)
+        heads = self.u2.reshape(-1, size // 2)[: self.blocks, : PAGE_HEADER // 2].astype(np.int64)
+        lower, upper, found = (heads[:, at // 2] for at in (_LOWER, _UPPER, _SIZE_VERSION))
+        used = upper != 0
         other = found[used & (found != size + PAGE_VERSION)]
         if len(other):
             raise SetupError(
                 f"{self._file.path!r} holds pages of {other[0] & 0xFF00} bytes in layout version {other[0] & 0xFF}, "
                 f"expected {size} bytes in version {PAGE_VERSION}: strategy 'direct' cannot read them; use another"
             )
-        lower = self._header(_LOWER)[used]
-        if ((lower < PAGE_HEADER) | (lower > size)).any():
+        if (used & ((lower < PAGE_HEADER) | (lower > size))).any():
             raise self.damaged("line pointers leave their page")
+        return np.where(used, (lower - PAGE_HEADER) // 4, 0)
