@@ -116,7 +116,9 @@ class Toast:
                 self._place(out, mine)
                 seen += np.bincount(mine.seq, minlength=count)
         if (seen != 1).any():
-            raise self._missing(pointer, f"{(seen == 0).sum()} of its {count} chunks are not there")
+            twice = f"chunk {seen.argmax()} is there more than once"
+            absent = int((seen == 0).sum())
+            raise self._missing(pointer, f"{absent} of its {count} chunks are not there" if absent else twice)
         return out.view(np.uint8)[: pointer.size].data
 
     def _place(self, out: np.ndarray, mine: Chunks) -> None:
