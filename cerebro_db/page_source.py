@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, Optional, Sequence, Tuple
 
 from cerebro_db import names
 from cerebro_db.batches import Buffer
@@ -30,25 +30,23 @@ class PageSource:
     """The buffers of one segment, or of all when `dist_key` is None; the first of `columns` counts rows.
 
     Raises SetupError when this user or this machine cannot read the server's files, UsageError when the
-    table is not stored as packed tables are, RunError (in `read`) when it changed since.
+    table is not stored as packed tables are, RunError, also while reading, when its rows change meanwhile.
     """
 
     def __init__(
         self, database: Database, columns: Sequence[str], table: TableName, dist_key: Optional[int]
     ) -> None:
-        self._columns = tuple(columns)
         form, folder = _server(database)
-        files = _files(database, table, folder, self._columns)
+        files = _files(database, table, folder, columns)
         shape = ident(shape_column(columns[0]))
         found = database.rows(query("pages", "locate", packed=table.sql(), shape=shape), dist_key=dist_key)
         database.rows(query("pages", "checkpoint"))
-        self._places: List[RowVersion] = [RowVersion(row["block"], row["item"], row["xmin"]) for row in found]
         self.rows: Sequence[int] = [row["rows"] for row in found]
-        self._reader = TableReader(files, form)
+        places = [RowVersion(row["block"], row["item"], row["xmin"]) for row in found]
+        self._reader = TableReader(files, form, places, tuple(columns))
 
     def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
-        for number in range(len(self._places)) if numbers is None else numbers:
-            yield self._reader.row(self._places[number], self._columns)
+        return map(self._reader.row, range(len(self.rows)) if numbers is None else numbers)
 
 
 def _server(database: Database) -> Tuple[Format, str]:

@@ -13,7 +13,7 @@ from cerebro_db.errors import MissingError, RunError, SetupError, UsageError
 from cerebro_db.packed import read_packed
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.page_source import PageSource
-from cerebro_db.sqltext import TableName
+from cerebro_db.sqltext import Fragment, TableName
 from tests.preprocessing import emptied, run, train_by_python
 
 IMAGES = "select i as id, i % 3 as y, decode(repeat(md5(i::text), {n}), 'hex') as img from generate_series(1, {rows}) i"
@@ -145,6 +145,21 @@ def test_segment_rows_give_the_same_batches(db: PsycopgDatabase) -> None:
     assert past == through
 
 
+def test_the_same_code_runs_in_a_backend(db: PsycopgDatabase) -> None:
+    table = images(db)
+    run(
+        db,
+        "create function public.past() returns bytea[] language plpython3u as $$\n"
+        "from cerebro_db.page_source import PageSource\n"
+        "from cerebro_db.server.plpy_database import PlpyDatabase\n"
+        "from cerebro_db.sqltext import TableName\n"
+        "source = PageSource(PlpyDatabase(plpy), ('img', 'y'), TableName.parse('packed'), None)\n"
+        "return [bytes(buffer['img']) for buffer in source.read(None)]\n$$",
+    )
+    found = db.rows(Fragment("select public.past() as images"))[0]["images"]
+    assert found == [buffer["img"] for buffer in both(db, table)]
+
+
 def test_memory_holds_a_buffer_not_the_table(db: PsycopgDatabase) -> None:
     table = images(db, rows=4000, repeats=200)
     source = PageSource(db, ["img", "y"], table, None)
@@ -210,7 +225,7 @@ def test_compressed_values_are_refused_by_name(db: PsycopgDatabase) -> None:
     [
         ("create temp table t as select * from packed", ["img"], UsageError, "no ordinary heap table"),
         ("create table t (like packed) partition by list (buffer_id)", ["img"], UsageError, "no ordinary heap table"),
-        ("create table t as select * from packed", ["imgs"], MissingError, "column 'imgs' does not exist in table t; .*'img'"),
+        ("create table t as select * from packed", ["imgs"], MissingError, "'imgs' does not exist in table t .*'img'"),
         ("create table t as select * from packed", ["img_shape"], UsageError, "type integer.., expected bytea"),
         ("create table t as select * from packed; update t set img = null", ["img"], UsageError, "'img' .* is NULL"),
     ],

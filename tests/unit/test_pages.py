@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cerebro_db.errors import RunError, SetupError, UsageError
-from cerebro_db.pages import files, toast
+from cerebro_db.pages import files, index, toast
 from cerebro_db.pages.files import RelationFile, check_cluster
 from cerebro_db.pages.format import Attribute, Format
 from cerebro_db.pages.heap import External, Heap, RowVersion
@@ -48,27 +48,29 @@ def places() -> Dict[int, RowVersion]:
     return {row["id"]: RowVersion(row["block"], row["item"], row["xmin"]) for row in FACTS["rows"]}
 
 
-def golden(folder: Path, by: Format) -> TableReader:
+def golden(folder: Path, by: Format, rows: Sequence[int], columns: Sequence[str]) -> TableReader:
     paths = {name: str(folder / f"{name}.bin") for name in ("heap", "toast")}
-    return TableReader(TableFiles(paths["heap"], paths["toast"], FACTS["toast_oid"], attributes()), by)
+    table = TableFiles(paths["heap"], paths["toast"], FACTS["toast_oid"], attributes())
+    return TableReader(table, by, [places()[row] for row in rows], columns)
 
 
-def check_golden(reader: TableReader) -> None:
+def check_golden(folder: Path, by: Format) -> None:
     assert set(places()) == set(SIZES)
-    for row, place in places().items():
-        for name, column, size in zip("ab", ("a", "bb"), SIZES[row]):
-            if size is None:
-                with pytest.raises(UsageError, match=f"column '{name}' of the packed table is NULL"):
-                    reader.row(place, [name])
-            else:
-                assert bytes(reader.row(place, [name])[name]) == content(row, column, size)
+    for at, (name, column) in enumerate((("a", "a"), ("b", "bb"))):
+        sizes = {row: size[at] for row, size in SIZES.items() if size[at] is not None}
+        reader = golden(folder, by, list(sizes), [name])
+        for number, (row, size) in enumerate(sizes.items()):
+            assert bytes(reader.row(number)[name]) == content(row, column, size or 0)
+        for row in set(SIZES) - set(sizes):
+            with pytest.raises(UsageError, match=f"column '{name}' of the packed table is NULL"):
+                golden(folder, by, [row], [name])
 
 
 # -- files of a real server ------------------------------------------------------------------------
 
 
 def test_every_row_reads_as_it_was_written() -> None:
-    check_golden(golden(GOLDEN, form()))
+    check_golden(GOLDEN, form())
 
 
 def test_other_columns_are_found_behind_nulls_and_dropped_ones() -> None:
@@ -91,7 +93,7 @@ def test_a_relation_may_lie_in_several_files(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data[number * PAGE : (number + 3) * PAGE])
     assert len(list(tmp_path.glob("toast.bin.*"))) == 2
     assert RelationFile(str(tmp_path / "toast.bin"), form(3)).blocks == len(data) // PAGE
-    check_golden(golden(tmp_path, form(3)))
+    check_golden(tmp_path, form(3))
 
 
 @pytest.mark.parametrize("pages", [1, 2, 100])
@@ -99,13 +101,13 @@ def test_pages_may_lie_in_any_order_and_some_be_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int
 ) -> None:
     monkeypatch.setattr(toast, "WINDOW_BYTES", pages * PAGE)
-    monkeypatch.setattr(toast, "GAP", 1)
+    monkeypatch.setattr(index, "GAP", 1)
     shutil.copy(GOLDEN / "heap.bin", tmp_path)
     data = (GOLDEN / "toast.bin").read_bytes()
     whole = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
     mixed = [page for at in np.random.RandomState(3).permutation(len(whole)) for page in (whole[at], bytes(PAGE))]
     (tmp_path / "toast.bin").write_bytes(b"".join(mixed))
-    check_golden(golden(tmp_path, form()))
+    check_golden(tmp_path, form())
 
 
 def test_line_pointers_that_name_no_tuple_are_refused() -> None:
@@ -143,7 +145,7 @@ def test_damage_to_a_chunk_is_noticed(tmp_path: Path) -> None:
     data[place - 8 : place - 4] = struct.pack("<I", 77)  # its number in the value
     (tmp_path / "toast.bin").write_bytes(data)
     with pytest.raises(RunError, match="chunk 77 is there, but it has 3"):
-        golden(tmp_path, form()).row(places()[5], ["a"])
+        golden(tmp_path, form(), [5], ["a"]).row(0)
 
 
 # -- made pages ------------------------------------------------------------------------------------
@@ -191,10 +193,12 @@ def pieces(value_id: int, data: bytes) -> List[Piece]:
     return [(value_id, at // CHUNK, data[at : at + CHUNK]) for at in range(0, len(data), CHUNK)]
 
 
-def toasted(path: Path, pages: Sequence[bytes], order: str = "little") -> Toast:
+def toasted(path: Path, pages: Sequence[bytes], sizes: Dict[int, int], order: str = "little") -> Toast:
     path.write_bytes(b"".join(pages))
     by = form(order=order, chunk_size=CHUNK)
-    return Toast(RelationFile(str(path), by), by, 9)
+    reader = Toast(RelationFile(str(path), by), by, 9)
+    reader.locate([External(size, value_id, 9) for value_id, size in sizes.items()])
+    return reader
 
 
 @pytest.mark.parametrize("order", ["little", "big"])
@@ -206,9 +210,50 @@ def test_chunks_lie_anywhere_between_dead_and_aborted_ones(tmp_path: Path, order
     for at in rng.permutation(len(every)):
         tuples.append(chunk(*every[at], order=order))
         tuples.append(None if rng.rand() < 0.5 else chunk(*every[at], order=order, info=ABORTED))
-    reader = toasted(tmp_path / "t", [page(tuples[at : at + 50], order) for at in range(0, len(tuples), 50)], order)
+    sizes = {id_: len(data) for id_, data in values.items()}
+    pages = [page(tuples[at : at + 50], order) for at in range(0, len(tuples), 50)]
+    reader = toasted(tmp_path / "t", pages, sizes, order)
     for id_, data in values.items():
         assert bytes(reader.value(External(len(data), id_, 9))) == data
+
+
+def opened_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: Sequence[int], sizes: Dict[int, int]
+) -> List[int]:
+    """Pages that opening reads when each page holds the whole value of one of `ids`; checks the values."""
+    monkeypatch.setattr(toast, "WINDOW_BYTES", 4 * PAGE)
+    read: List[int] = []
+    plain = RelationFile.read
+    monkeypatch.setattr(
+        RelationFile, "read", lambda self, first, count, out: (read.append(count), plain(self, first, count, out))
+    )
+    pages = [page([chunk(*piece) for piece in pieces(id_, content(id_, "a", 355))]) for id_ in ids]
+    reader = toasted(tmp_path / "t", pages, sizes)
+    opened = list(read)
+    for id_ in sizes:
+        assert bytes(reader.value(External(355, id_, 9))) == content(id_, "a", 355)
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("ids", "wanted", "windows"),
+    [
+        (range(40), (0,), 2),  # the last window, too: nothing says what it ends with
+        (range(40), (20,), 3),  # the sample of a window may also end the window before it
+        (range(40), (17, 18), 2),
+        (range(40), (39,), 1),
+        ([*range(20, 40), *range(20)], (30,), 3),  # where numbers wrap around, too
+        (np.random.RandomState(2).permutation(40).tolist(), tuple(range(40)), 10),
+        ([*range(1, 18), 39, *range(18, 39)], (39, 1), 10),  # not in order: everywhere
+    ],
+)
+def test_opening_reads_only_where_values_lie_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: Sequence[int], wanted: Sequence[int], windows: int
+) -> None:
+    opened = opened_pages(tmp_path, monkeypatch, ids, dict.fromkeys(wanted, 355))
+    samples = -(-len(ids) // 4)
+    assert opened[:samples] == [1] * samples
+    assert len(opened) - samples == windows
 
 
 @pytest.mark.parametrize(
@@ -224,14 +269,14 @@ def test_chunks_lie_anywhere_between_dead_and_aborted_ones(tmp_path: Path, order
 )  # fmt: skip
 def test_a_value_that_is_not_whole_is_refused(tmp_path: Path, change: Any, message: str) -> None:
     kept = change(pieces(7, content(7, "a", 355)))
-    reader = toasted(tmp_path / "t", [page([chunk(*piece) for piece in kept])])
+    reader = toasted(tmp_path / "t", [page([chunk(*piece) for piece in kept])], {7: 355})
     with pytest.raises(RunError, match=message):
         reader.value(External(355, 7, 9))
 
 
 def test_a_value_of_another_relation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="relation 8, not 9"):
-        toasted(tmp_path / "t", []).value(External(5, 7, 8))
+        toasted(tmp_path / "t", [], {}).value(External(5, 7, 8))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +284,7 @@ def test_a_value_of_another_relation_is_refused(tmp_path: Path) -> None:
     [
         (page([], version=5), SetupError, "layout version 5, expected 8192 bytes in version 4"),
         (page([])[:12] + b"\x08\x00" + page([])[14:], RunError, "line pointers leave their page"),
-        (page([])[:12] + b"\x1c" + page([])[13:24] + b"\xfc\x9f\x20\x00" + bytes(PAGE - 28), RunError, "leaves its page"),
+        (page([b""])[:24] + b"\xfc\x9f\x20\x00" + bytes(PAGE - 28), RunError, "leaves its page"),
         (page([header("little", 2, COMMITTED) + bytes(40)]), RunError, "no chunk of a TOAST relation"),
         (page([header("little", 3, COMMITTED | 1) + bytes(40)]), RunError, "no chunk of a TOAST relation"),
         (page([header("little", 3, COMMITTED) + bytes(8) + b"\x02\1\0\0" + bytes(90)]), RunError, "compressed"),
@@ -248,7 +293,7 @@ def test_a_value_of_another_relation_is_refused(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_damaged_page_is_refused(tmp_path: Path, bad: bytes, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
-        toasted(tmp_path / "t", [page([chunk(1, 0, b"x" * 50)]), bad])
+        toasted(tmp_path / "t", [page([chunk(1, 0, b"x" * 50)]), bad], {1: 50, 2: 50})
 
 
 def heap_row(path: Path, body: bytes, order: str = "little") -> Dict[str, Any]:
@@ -292,7 +337,9 @@ def test_compressed_values_are_refused_by_name(tmp_path: Path, stored: bytes, me
         heap_row(tmp_path / "h", bytes(4) + stored)
 
 
-@pytest.mark.parametrize("stored", [b"\xffabc", POINTER[:9], struct.pack("<I", 400 << 2), struct.pack("<I", 2 << 2), b""])
+@pytest.mark.parametrize(
+    "stored", [b"\xffabc", POINTER[:9], struct.pack("<I", 400 << 2), struct.pack("<I", 2 << 2), b""]
+)
 def test_a_value_that_leaves_its_tuple_is_refused(tmp_path: Path, stored: bytes) -> None:
     with pytest.raises(RunError, match="column 'v' leaves its tuple"):
         heap_row(tmp_path / "h", bytes(4) + stored)

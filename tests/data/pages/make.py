@@ -76,8 +76,8 @@ def _insert(db: PsycopgDatabase, number: int) -> None:
     )
     db.rows(
         Fragment(
-            f"insert into {TABLE} (flag, id, big, a, name, half, b) values (%(flag)s::boolean, %(id)s, %(id)s, %(a)s::bytea"
-            ", %(name)s, %(id)s, %(b)s::bytea)"
+            f"insert into {TABLE} (flag, id, big, a, name, half, b)"
+            " values (%(flag)s::boolean, %(id)s, %(id)s, %(a)s::bytea, %(name)s, %(id)s, %(b)s::bytea)"
         ),
         flag=None if number % 3 == 0 else True, id=number, a=a, name="n" * (number * 20), b=b,
     )  # fmt: skip
