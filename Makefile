@@ -4,16 +4,19 @@ HOME_FOLDER := $(shell . scripts/home.sh && echo "$$CEREBRO_HOME")
 BIN := $(HOME_FOLDER)/venv/bin
 ARGS ?=
 
-.PHONY: help setup demo test check bench up down clean
+.PHONY: help setup demo demo-flights test check bench up down clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup:  ## install what is missing: Debian packages, virtual environment, torch, cerebro-db
 	@scripts/setup.sh
 
 demo: setup up  ## train 16 configs on Fashion-MNIST inside a private PostgreSQL
 	@PATH="$(BIN):$$PATH" scripts/demo.sh
+
+demo-flights: setup up  ## predict which flights are late: numbers, words and rows with NULL
+	@PATH="$(BIN):$$PATH" scripts/flights.sh
 
 test: setup  ## run the tests on a throwaway server; ARGS="-k name" goes to pytest
 	@$(BIN)/python -m pytest $(ARGS)

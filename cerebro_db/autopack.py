@@ -7,7 +7,7 @@ again while the source's row versions and the request are the same, and made ane
 from __future__ import annotations
 
 import json
-from typing import Optional, Union
+from typing import Iterable, List, Optional, Union
 
 from cerebro_db import names, packing
 from cerebro_db.client import PsycopgDatabase
@@ -25,17 +25,36 @@ def packed_or_pack(
     source: TableName,
     schema: Optional[str],
     options: Options,
+    made: List[TableName],
     training: Optional[packing.Packed] = None,
 ) -> packing.Packed:
-    """The packed table that `source` is, or its copy in `schema`; like `training` for validation rows."""
+    """The packed table that `source` is, or its copy in `schema`; like `training` for validation rows.
+
+    A copy that had to be made is added to `made`.
+    """
     if packing.is_packed(session, source):
         return packing.read_packed(session, str(source))
     copy = TableName(schema, source.name + "_packed")
     request = _request(source, copy, options, training)
+    text = request_text(request, training)
     with session.transaction():
-        if not _usable(session, source, copy, request):
-            _pack(session, source, copy, request)
+        if not _usable(session, source, copy, text):
+            _pack(session, source, copy, request, text)
+            made.append(copy)
     return packing.read_packed(session, str(copy))
+
+
+def drop(session: Database, copies: Iterable[TableName]) -> None:
+    """Remove packed copies with their summaries; ExistsError when something else needs one."""
+    for copy in copies:
+        for table in (copy, copy.suffixed(packing.SUMMARY)):
+            used = session.rows(query("autopack", "dependents"), table=names.literal(table))
+            if used:
+                raise ExistsError(
+                    f"packed copy {copy} is out of date and cannot be made anew, because {used[0]['shown']} needs "
+                    f"{table}; drop that first"
+                )
+            session.rows(query("autopack", "drop", table=table.sql()))
 
 
 def _request(
@@ -59,25 +78,24 @@ def _request(
     )
 
 
-def _usable(session: Database, source: TableName, copy: TableName, request: Request) -> bool:
+def _usable(session: Database, source: TableName, copy: TableName, text: str) -> bool:
     """Whether the copy is there and still what the request would make; drops one that is not."""
     if names.find(session, copy) is None:
         return False
     known = session.rows(query("autopack", "find"), table=names.literal(copy))
     if not known:
         raise ExistsError(
-            f"table {copy} exists and is no packed copy of {source}, which fit would name so; rename it, or pack "
-            "the source yourself by training_preprocessor_dl"
+            f"table {source} is not packed, and its copy would be {copy}, which exists and was not made by a fit; "
+            "train on that one if it is packed, or rename it"
         )
     now = packing.fingerprint(session, source)
-    if now is not None and (known[0]["fingerprint"], known[0]["request"]) == (now, request_text(request)):
+    if now is not None and (known[0]["fingerprint"], known[0]["request"]) == (now, text):
         return True
-    for table in (copy, copy.suffixed(packing.SUMMARY)):
-        session.rows(query("autopack", "drop", table=table.sql()))
+    drop(session, [copy])
     return False
 
 
-def _pack(session: Database, source: TableName, copy: TableName, request: Request) -> None:
+def _pack(session: Database, source: TableName, copy: TableName, request: Request, text: str) -> None:
     if isinstance(request, PackRequest):
         packing.pack_training(session, request)
     else:
@@ -87,10 +105,11 @@ def _pack(session: Database, source: TableName, copy: TableName, request: Reques
         table=names.literal(copy),
         source=names.literal(source),
         fingerprint=packing.fingerprint(session, source) or "",
-        request=request_text(request),
+        request=text,
     )
 
 
-def request_text(request: Request) -> str:
-    """The request as text to compare; the same columns and options give the same text."""
-    return json.dumps(vars(request), sort_keys=True, default=vars)
+def request_text(request: Request, training: Optional[packing.Packed] = None) -> str:
+    """The request as text to compare; validation rows must be packed again when training rows were."""
+    made_from = {} if training is None else {"training_oid": training.oid}
+    return json.dumps({**vars(request), **made_from}, sort_keys=True, default=vars)

@@ -14,6 +14,8 @@ from cerebro_db.sqltext import Fragment, TableName, fill, join, query
 
 #: What `size` gives for an array or bytea without elements.
 EMPTY = "empty"
+_DROP = 'the option {"nulls": "drop"} leaves out rows with NULL'
+_IMPUTE = '{"nulls": "impute"} puts the mean in numeric features and a category of its own in others'
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,9 @@ class _Problems:
     found: Dict[str, List[str]] = field(default_factory=dict)
     remedies: List[str] = field(default_factory=list)
 
-    def add(self, column: Column, complaint: str, remedy: str) -> None:
+    def add(self, column: Column, complaint: str, *remedies: str) -> None:
         self.found.setdefault(column.name, []).append(complaint)
-        if remedy not in self.remedies:
-            self.remedies.append(remedy)
+        self.remedies += [remedy for remedy in remedies if remedy not in self.remedies]
 
     def raise_if_any(self, table: TableName) -> None:
         if self.found:
@@ -194,16 +195,8 @@ def _check_nulls(source: Source, facts: Facts, problems: _Problems) -> None:
         imputed = source.nulls == "impute" and imputable and (column.kind != "numeric" or count < total)
         if count and not imputed:
             complaint = f"{count} NULL{'s' * (count != 1)} in {total} rows"
-            problems.add(column, complaint, _null_remedy(imputable and count < total, source.nulls))
-
-
-def _null_remedy(imputable: bool, policy: str) -> str:
-    if imputable and policy == "refuse":
-        return (
-            'the option {"nulls": "drop"} leaves out rows with NULL, {"nulls": "impute"} puts the mean '
-            "of a numeric column and a category of its own in the others"
-        )
-    return 'the option {"nulls": "drop"} leaves out rows with NULL'
+            offer = imputable and count < total and source.nulls == "refuse"
+            problems.add(column, complaint, _DROP, *([_IMPUTE] if offer else []))
 
 
 def _check_numbers(database: Database, source: Source, facts: Facts, problems: _Problems) -> None:

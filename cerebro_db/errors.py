@@ -47,9 +47,16 @@ class RunError(CerebroError):
     sqlstate = "55000"  # object_not_in_prerequisite_state
 
 
+#: SQLSTATE -> class, for errors that come back from a server.
+SQL_ERRORS = {
+    kind.sqlstate: kind for kind in (UsageError, MissingError, ExistsError, DataError, SetupError, RunError)
+}
+
+
 def unknown(what: str, name: object, known: Iterable[str]) -> UsageError:
     """An error for a name outside a closed list, with the nearest known name."""
     names = {known_name.lower(): known_name for known_name in sorted(known)}
+    verb = "are" if len(names) > 1 else "is"
     near = difflib.get_close_matches(str(name).lower(), list(names), n=1, cutoff=0.5)
     guess = f"did you mean {names[near[0]]!r}? " if near else ""
-    return UsageError(f"unknown {what} {name!r}: {guess}known are {', '.join(names.values())}")
+    return UsageError(f"unknown {what} {name!r}: {guess}known {verb} {', '.join(names.values())}")

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
-from cerebro_db import architecture, objective, weights
+from cerebro_db import architecture, factories, objective, weights
 from cerebro_db.batches import Batch, SegmentRows, Source
 from cerebro_db.database import Database, together
 from cerebro_db.errors import UsageError
@@ -28,6 +28,8 @@ _MB = 1_000_000
 LARGEST_WEIGHTS = 1_000_000_000
 #: Opens the rows of a packed table: those of one segment by its dist_key, or all for None.
 OpenSource = Callable[[TableName, Optional[int]], Source]
+#: Listed factories by name.
+Registry = Mapping[str, Callable[..., Any]]
 
 
 @dataclass
@@ -58,6 +60,7 @@ class SegmentWorker:
         self._plan = plan = place.plan
         self._segment = next(s for s in plan.segments if s.segment_id == place.segment_id)
         torch.set_num_threads(plan.threads)
+        self._allowed = factories.registry(database, (config.model_arch for config in plan.configs))
         budget = plan.options.cache_mb * _MB
         self._rows = self._kept(open_source(plan.packed, self._segment.dist_key), budget)
         self._rows.warm()
@@ -97,7 +100,7 @@ class SegmentWorker:
         parts = self._stored_state(config.mst_key)
         times.state_in = time.perf_counter() - times.started
         started = time.perf_counter()
-        trainee = new_trainee(config, self._plan)
+        trainee = new_trainee(config, self._plan, self._allowed)
         if "weights" in parts:
             trainee.load(Blobs(parts["weights"], parts["rest"]))
         elif "initial" in parts:
@@ -162,12 +165,12 @@ class Hopped:
         }
 
 
-def new_trainee(config: ConfigPlan, plan: Plan) -> Trainee:
+def new_trainee(config: ConfigPlan, plan: Plan, allowed: Registry) -> Trainee:
     """A config before its first hop: weights from its own seed, (run's seed, mst_key)."""
     torch.manual_seed(config_seed(plan.options.seed, config.mst_key))
     compiled = config.compiled
     module = architecture.build(
-        architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss
+        architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss, allowed
     )
     optimizer = objective.optimizer(compiled, module.parameters())
     return Trainee(module, optimizer, objective.schedule(compiled, optimizer))
@@ -184,31 +187,38 @@ def goal_of(config: ConfigPlan) -> Objective:
     return Objective(objective.loss_function(compiled.loss), metric, compiled.clip_norm)
 
 
-def check_plan(plan: Plan, initial: Mapping[str, weights.Shapes]) -> None:
+def check_plan(database: Database, plan: Plan, initial: Mapping[str, weights.Shapes]) -> None:
     """Build every config once and push two rows through; raises UsageError for the first misfit.
 
     `initial`: mst_key as text -> shapes of the weights that the config starts from.
     """
     torch.set_num_threads(plan.threads)
+    allowed = factories.registry(database, (config.model_arch for config in plan.configs))
     seen: Dict[str, int] = {}
     for config in plan.configs:
         given = initial.get(str(config.mst_key))
         same = seen.setdefault(config.model_arch + config.compile_params, config.mst_key)
         if same == config.mst_key or given is not None:
-            _check_config(config, plan, given)
+            _check_config(config, plan, allowed)
+            if given is not None:
+                _check_initial(config, plan, allowed, given)
 
 
-def _check_config(config: ConfigPlan, plan: Plan, given: Optional[weights.Shapes]) -> None:
+def _check_config(config: ConfigPlan, plan: Plan, allowed: Registry) -> None:
     compiled = config.compiled
     objective.check_target(compiled.loss, compiled.metric, plan.layout.target)
-    architecture.check(architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss)
-    state = new_trainee(config, plan).module.state_dict()
+    parsed = architecture.Architecture.parse(config.model_arch)
+    architecture.check(parsed, plan.layout, compiled.loss, allowed)
+    state = new_trainee(config, plan, allowed).module.state_dict()
     size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
     if size > LARGEST_WEIGHTS:
         raise UsageError(
             f"mst_key {config.mst_key}: the model's weights take {size} bytes, but the output table holds at most "
             f"{LARGEST_WEIGHTS} in one value; take a smaller model"
         )
-    if given is not None:
-        wanted = {name: list(tensor.shape) for name, tensor in state.items()}
-        weights.require_fit(given, wanted, f"the weights that mst_key {config.mst_key} starts from")
+
+
+def _check_initial(config: ConfigPlan, plan: Plan, allowed: Registry, given: weights.Shapes) -> None:
+    state = new_trainee(config, plan, allowed).module.state_dict()
+    wanted = {name: list(tensor.shape) for name, tensor in state.items()}
+    weights.require_fit(given, wanted, f"the weights that mst_key {config.mst_key} starts from")

@@ -102,7 +102,7 @@ def _check_length(names: List[str], limit: int, what: str) -> None:
 
 def _exists(taken: List[TableName], what: str) -> None:
     shown = " and ".join(str(table) for table in taken)
+    verb, them = ("exists", "it") if len(taken) == 1 else ("exist", "them")
     raise ExistsError(
-        f"{what} {shown} already exist{'s' if len(taken) == 1 else ''}; "
-        "nothing is overwritten: drop it first or choose another name"
+        f"{what} {shown} already {verb}; nothing is overwritten: drop {them} first or choose another name"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -179,10 +180,18 @@ def _sequential(options: Options, layout: Layout, outputs: int) -> nn.Module:
 
 
 def _from_factory(options: Options, layout: Layout, outputs: int) -> nn.Module:
-    module = options["make"](**{"num_classes": outputs, **options["params"]})
+    make = options["make"]
+    # torchvision's name for the number of outputs; a factory without it says so by its own params.
+    told = {"num_classes": outputs} if _takes(make, "num_classes") else {}
+    module = make(**{**told, **options["params"]})
     if not isinstance(module, nn.Module):
         raise UsageError(f"the factory gives a {type(module).__name__}, expected a torch.nn.Module")
     return Shaped(module, _reshaped(None, layout, "factory"))
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.name == name or p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
 
 #: Kind of architecture -> (options, layout, outputs) -> module.

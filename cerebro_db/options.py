@@ -86,6 +86,12 @@ class Options:
             raise UsageError(f"option seed is {self.seed}, expected less than {2**31}")
 
 
+#: Options about one source, which are arguments and not settings; packing reads cerebro.segments itself.
+_OF_SOURCE = {"dependent_varname", "independent_varname", "normalizing_const", "num_classes", "nulls", "segments"}
+#: Options that `set cerebro.<name> = ...` may give.
+SETTINGS = tuple(item.name for item in fields(Options) if item.name not in _OF_SOURCE)
+
+
 def _object(text: Optional[str]) -> Dict[str, Any]:
     if text is None or not text.strip():
         return {}

@@ -116,7 +116,8 @@ class Announcer:
         self._run_id = run_id
         self._plan = plan
         caller.notice(
-            f"run {run_id}: {len(plan.configs)} configs, {len(plan.segments)} segments, {plan.epochs} epochs"
+            f"run {run_id}: {_counted(len(plan.configs), 'config')}, {_counted(len(plan.segments), 'segment')}, "
+            f"{_counted(plan.epochs, 'epoch')}"
         )
 
     def epoch_done(self, done: EpochDone) -> None:
@@ -125,6 +126,10 @@ class Announcer:
         parts = [f"[{row['percent']:>3}%] config {done.config} epoch {done.epoch}/{self._plan.epochs}:"]
         parts += _shown(row)
         self._caller.notice(" ".join(parts) + f" after {row['seconds']:.1f} s")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _shown(row: Row) -> List[str]:

@@ -116,9 +116,9 @@ def _sent_bytes(column: Column, elements: int) -> int:
 
 
 def _tell_dropped(database: Database, job: Job) -> None:
-    shown = ", ".join(f"{name!r}: {count}" for name, count in job.facts.nulls.items())
+    shown = ", ".join(f"{count} in {name!r}" for name, count in job.facts.nulls.items())
     total = job.facts.rows + job.facts.dropped
-    database.notice(f"left out {job.facts.dropped} of {total} rows with NULL ({shown})")
+    database.notice(f"left out {job.facts.dropped} of {total} rows with a NULL: {shown}")
 
 
 def _fill_until_fits(database: Database, job: Job, layout: Layout, plan: Cut) -> Layout:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from cerebro_db import names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
 from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
-from cerebro_db.options import Options
+from cerebro_db.options import SETTINGS, Options
 from cerebro_db.plan import ConfigPlan, Plan, SegmentPlan
 from cerebro_db.sessions import Loopback
 from cerebro_db.sqltext import TableName, query
@@ -39,7 +39,7 @@ class FitRequest:
 
     def parsed_options(self, database: Database) -> Options:
         """Argument over setting over default; the strategy argument over all."""
-        settings = {row["name"]: row["setting"] for row in database.rows(query("planning", "settings"))}
+        settings = {row["name"]: row["setting"] for row in database.rows(query("planning", "settings"), names=SETTINGS)}
         if self.strategy is not None:
             settings["strategy"] = self.strategy
         if self.use_caching is False:
@@ -58,10 +58,13 @@ class Planned:
     initial: Dict[int, bytes]
 
 
-def plan_fit(database: Database, loopback: Loopback, request: FitRequest, options: Options) -> Planned:
+def plan_fit(
+    database: Database, loopback: Loopback, request: FitRequest, options: Options, copies: List[TableName]
+) -> Planned:
     """Check every argument and read every table that a run needs.
 
-    Creates nothing but, when the source is not packed yet, its packed copy, and that last.
+    Creates nothing but, when the source is not packed yet, its packed copy, and that last; what it
+    created is added to `copies`.
     """
     _check_session(database)
     if request.use_gpus:
@@ -79,10 +82,11 @@ def plan_fit(database: Database, loopback: Loopback, request: FitRequest, option
     with loopback.connect() as session:
         for table in filter(None, (source, validation_table)):
             _require_visible(database, session, table)
-        packed = packed_or_pack(session, source, made.table.schema, options)
-        validation = None
-        if validation_table is not None:
-            validation = packed_or_pack(session, validation_table, made.table.schema, options, training=packed)
+        schema = made.table.schema
+        packed = packed_or_pack(session, source, schema, options, copies)
+        validation = packed if validation_table == source else None
+        if validation_table is not None and validation is None:
+            validation = packed_or_pack(session, validation_table, schema, options, copies, training=packed)
             _check_same_layout(packed, validation)
     if request.warm_start:
         initial = outputs.previous_weights(database, made, configs_planned)
@@ -144,16 +148,16 @@ def _check_session(database: Database) -> None:
 
 def _require_visible(database: Database, session: Database, table: TableName) -> None:
     """Refuse at once what the run's sessions would wait for, or never see."""
+    if names.find(session, table) is None:
+        raise RunError(
+            f"table {table} was created in this transaction, which has not committed, so the run's sessions cannot "
+            "see it; commit first, then fit"
+        )
     facts = one(database, query("planning", "table_lock", table=table.sql()), schema=table.schema, name=table.name)
     if facts["locked"]:
         raise RunError(
             f"table {table} is locked by this very transaction ({facts['locked']}), so the run's sessions would wait "
             "for ever; commit first, then fit"
-        )
-    if names.find(session, table) is None:
-        raise RunError(
-            f"table {table} was created in this transaction, which has not committed, so the run's sessions cannot "
-            "see it; commit first, then fit"
         )
 
 

@@ -8,7 +8,7 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from cerebro_db import answers, architecture, names, objective, packing, train
+from cerebro_db import answers, architecture, factories, names, objective, packing, train
 from cerebro_db.answers import PredType
 from cerebro_db.batches import Decoder, SegmentRows
 from cerebro_db.database import Database, together
@@ -78,7 +78,7 @@ def evaluate(database: Database, request: EvaluateRequest, check: Check) -> Tall
     rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
     metric = objective.metric_sum(trained.metric) if trained.metric else None
     goal = Objective(objective.loss_function(trained.loss), metric)
-    tally = train.evaluate(load_module(trained), rows.in_order(BATCH_ROWS), goal, check)
+    tally = train.evaluate(load_module(database, trained), rows.in_order(BATCH_ROWS), goal, check)
     database.rows(
         query("prediction", "evaluation", output=output.sql()),
         loss=tally.loss,
@@ -105,7 +105,7 @@ def predict(database: Database, request: PredictRequest, check: Check) -> int:
     form = answers.form(trained.layout.target, trained.loss, wanted)
     form.check_id(raw.id.name)
     output = names.require_new(database, request.output_table, "output_table")
-    module = load_module(trained)
+    module = load_module(database, trained)
     count = 0
     with together(database), settings(database, _STEADY):
         answers.create(database, output, raw, form)
@@ -116,10 +116,11 @@ def predict(database: Database, request: PredictRequest, check: Check) -> int:
     return count
 
 
-def load_module(trained: Trained) -> nn.Module:
+def load_module(database: Database, trained: Trained) -> nn.Module:
     """The module of a config with its weights, in evaluation mode."""
     parsed = architecture.Architecture.parse(trained.model_arch)
-    module = architecture.build(parsed, trained.layout, trained.loss)
+    allowed = factories.registry(database, [trained.model_arch])
+    module = architecture.build(parsed, trained.layout, trained.loss, allowed)
     load_weights(module, trained.weights)
     return module.train(False)
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar,
 import torch
 from torch import Tensor, nn
 
-from cerebro_db.errors import CerebroError, UsageError, unknown
+from cerebro_db.errors import CerebroError, UsageError
 from cerebro_db.layout import Input, Layout
 from cerebro_db.networks import MAKERS, rows_of, shown
 
@@ -147,7 +147,10 @@ def _factory(name: str, allowed: Optional[Registry]) -> Callable[..., Any]:
     if name not in registry and name.startswith("torchvision.models:"):
         registry.update(_torchvision())
     if name not in registry:
-        raise unknown("factory (an administrator must allow it)", name, registry or ["none"])
+        raise UsageError(
+            f"factory {name!r} is not on the list of allowed ones; an administrator puts it there by "
+            f"select register_factory({name!r})"
+        )
     return registry[name]
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import select
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-import psycopg2
-
-from cerebro_db import catalog, hopper, outputs
+from cerebro_db import autopack, catalog, hopper, outputs
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.coordinator import POLL_SECONDS, Coordinator
 from cerebro_db.database import Database, Row, one
-from cerebro_db.errors import RunError
+from cerebro_db.errors import RunError, UsageError
 from cerebro_db.plan import Plan
 from cerebro_db.planning import FitRequest, Planned, plan_fit
-from cerebro_db.sessions import Loopback, interruptible
-from cerebro_db.sqltext import query
+from cerebro_db.sessions import Loopback, ServerError, interruptible, why_lost
+from cerebro_db.sqltext import TableName, query
 from cerebro_db.strategies import registry
 from cerebro_db.strategies.base import Strategy
 from cerebro_db.weights import shapes
@@ -43,8 +40,14 @@ def fit(host: Host, request: FitRequest) -> Row:
     started = time.monotonic()
     options = request.parsed_options(host.database)
     with interruptible(host.check) as check, Loopback(host.database, options.lock_seconds) as loopback:
-        planned = plan_fit(host.database, loopback, request, options)
-        run_id = _train_new(Host(host.database, check), loopback, planned)
+        copies: List[TableName] = []
+        try:
+            planned = plan_fit(host.database, loopback, request, options, copies)
+            run_id = _train_new(Host(host.database, check), loopback, planned)
+        except UsageError:  # no run has begun: a refused call leaves nothing behind
+            with loopback.connect() as session:
+                autopack.drop(session, copies)
+            raise
     return _deliver(host, run_id, planned.plan, started)
 
 
@@ -139,7 +142,7 @@ def _recorded(log: catalog.Catalog) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        with suppress(psycopg2.Error):  # without its session the run shows as interrupted
+        with suppress(ServerError):  # without its session the run shows as interrupted
             log.end_run(**_ending(error))
         raise
     log.end_run("trained")
@@ -166,15 +169,12 @@ class Training:
     def check(self) -> None:
         """Look for interrupts, and whether the run still holds the lock that makes it the only one."""
         self.host.check()
-        if select.select([self.control.connection], [], [], 0)[0]:  # it says something without being asked
-            try:
-                self.log.events()
-            except psycopg2.Error as error:
-                raise RunError(
-                    f"run {self.log.run_id} lost the session that keeps its records "
-                    f"({' '.join(str(error).split())}); its finished hops are kept: "
-                    f"select madlib_mop_resume({self.log.run_id})"
-                ) from error
+        reason = why_lost(self.control)
+        if reason is not None:
+            raise RunError(
+                f"run {self.log.run_id} lost the session that keeps its records ({reason}); its finished hops are "
+                f"kept: select madlib_mop_resume({self.log.run_id})"
+            )
 
 
 def _coordinate(training: Training, state: hopper.State) -> None:

@@ -23,6 +23,8 @@ from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError
 from cerebro_db.sqltext import Fragment, ident, query
 
+#: What the server or the connection to it raises.
+ServerError = psycopg2.Error
 ROLE_PREFIX = "cerebro_session_"
 #: Long enough for a busy server to accept a session, short enough for a person to wait.
 CONNECT_SECONDS = 10
@@ -40,7 +42,8 @@ class Server:
     dbname: str
     port: int
     socket_directory: Optional[str]
-    listens: bool
+    #: Where it listens for TCP on this machine; None when it does not.
+    address: Optional[str]
     superuser: str
     caller: str
     caller_pid: int
@@ -51,7 +54,16 @@ class Server:
     def of(cls, database: Database) -> Server:
         row = one(database, query("sessions", "server"))
         sockets = [item.strip() for item in row.pop("socket_directories").split(",") if item.strip()]
-        return cls(socket_directory=sockets[0] if sockets else None, **row)
+        address = own_address(row.pop("listen_addresses"))
+        return cls(socket_directory=sockets[0] if sockets else None, address=address, **row)
+
+
+def own_address(listen_addresses: str) -> Optional[str]:
+    """The address by which a server reaches itself over TCP, from its setting listen_addresses."""
+    listed = [item.strip() for item in listen_addresses.split(",") if item.strip()]
+    if {"*", "0.0.0.0", "localhost", "127.0.0.1"} & set(listed):  # noqa: S104
+        return "127.0.0.1"
+    return {"::": "::1"}.get(listed[0], listed[0]) if listed else None
 
 
 class Loopback:
@@ -74,7 +86,7 @@ class Loopback:
 
     def connect(self) -> PsycopgDatabase:
         """A session that answers at once, for the catalog."""
-        database = connect("", **self._parameters())
+        database = self._opened(self._parameters(), self._role_remedy())
         self._become_caller(database)
         return database
 
@@ -108,13 +120,36 @@ class Loopback:
                 "the server has no unix socket (unix_socket_directories is empty), which training sessions "
                 "are opened through; set it and restart the server"
             )
+        parameters = {"host": server.socket_directory, "user": server.superuser, **self._common()}
+        return self._opened(parameters, self._superuser_remedy())
+
+    def _opened(self, parameters: Dict[str, Any], remedy: str) -> PsycopgDatabase:
         try:
-            return connect("", host=server.socket_directory, user=server.superuser, **self._common())
+            return connect("", **parameters)
         except SetupError as error:
+            reason = _line(error.__cause__ or error)
+            if "connection slots" in reason or "too many" in reason:
+                remedy = SLOTS
             raise SetupError(
-                f"the server cannot open a session to itself as {server.superuser}: {error}; let its "
-                "OS user in by 'local all <superuser> peer' in pg_hba.conf, or put the password in that user's ~/.pgpass"
+                f"the server cannot open a session to itself as {parameters['user']}: {reason}; {remedy}"
             ) from error
+
+    def _superuser_remedy(self) -> str:
+        name = self._server.superuser
+        return (
+            f"let the server's own OS user in by 'local all {name} peer' in pg_hba.conf, or put the password of "
+            f"{name} into that OS user's ~/.pgpass"
+        )
+
+    def _role_remedy(self) -> str:
+        """What lets the role of a call in, which has a password."""
+        if self._role is None:
+            return self._superuser_remedy()
+        address = self._server.address or "127.0.0.1"
+        line = f"'host all all {address}/{128 if ':' in address else 32} scram-sha-256'"
+        if self._server.address is None:
+            return f"set listen_addresses = 'localhost' with {line} in pg_hba.conf, and restart the server"
+        return f"roles that a run makes for itself log in over TCP by a password, so pg_hba.conf needs {line}"
 
     def _make_role(self) -> None:
         """A login role that can do what the caller can, for this call only."""
@@ -140,7 +175,7 @@ class Loopback:
         server = self._server
         if self._role is None:
             return {"host": server.socket_directory, "user": server.superuser, **self._common()}
-        host = "127.0.0.1" if server.listens else server.socket_directory
+        host = server.address or server.socket_directory
         return {"host": host, "user": self._role, "password": self._password, **self._common()}
 
     def _common(self) -> Dict[str, Any]:
@@ -235,6 +270,17 @@ class Session:
         return True
 
 
+def why_lost(database: PsycopgDatabase) -> Optional[str]:
+    """Why an idle session has ended, None while it lives; costs nothing unless the server says something."""
+    if not select.select([database.connection], [], [], 0)[0]:
+        return None
+    try:
+        database.rows(query("sessions", "alive"))
+    except psycopg2.Error as error:
+        return _line(error)
+    return None
+
+
 @contextmanager
 def interruptible(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Inside, a statement or connection that takes long gives way to what `check` raises.
@@ -305,5 +351,5 @@ def wait_any(sessions: Sequence[Session], seconds: float) -> None:
     select.select(readers, writers, [], seconds)
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return " ".join(str(error).split())

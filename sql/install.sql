@@ -11,6 +11,7 @@ set local client_min_messages = warning;
 \ir functions/20_runs.sql
 \ir functions/30_state.sql
 \ir functions/40_packed.sql
+\ir functions/50_factories.sql
 \ir schema/20_views.sql
 \ir dialect/postgresql.sql
 
@@ -33,7 +34,9 @@ set local client_min_messages = warning;
 \ir ../udfs/madlib_mop_predict/latest.sql
 \ir ../udfs/madlib_mop_resume/latest.sql
 \ir ../udfs/madlib_mop_status/latest.sql
+\ir ../udfs/register_factory/latest.sql
 \ir ../udfs/training_preprocessor_dl/latest.sql
+\ir ../udfs/unregister_factory/latest.sql
 \ir ../udfs/validation_preprocessor_dl/latest.sql
 
 \ir schema/90_grants.sql

@@ -211,11 +211,7 @@ def no_helpers(database: PsycopgDatabase, seconds: float = 10) -> None:
 def hops(database: PsycopgDatabase, run_id: int) -> List[Row]:
     """Finished hops in the order in which they started."""
     return database.rows(
-        sql(
-            "select *, extract(epoch from started_at) as at from cerebro.hop"
-            " where run_id = %(run_id)s order by started_at"
-        ),
-        run_id=run_id,
+        sql("select * from cerebro.hop where run_id = %(run_id)s order by started_at"), run_id=run_id
     )
 
 

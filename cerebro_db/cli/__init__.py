@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import psycopg2
 import typer
 from typer.core import TyperGroup
 
+from cerebro_db import __version__
 from cerebro_db.cli import runs, server
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
@@ -24,13 +25,29 @@ class OneLineErrors(TyperGroup):
             raise typer.Exit(1) from error
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cerebro-db {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="cerebro-db",
-    help="Trains many PyTorch configs inside a database. The rows stay; the models hop.",
     cls=OneLineErrors,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Trains many PyTorch configs inside a database. The rows stay; the models hop."""
+
+
 server.register(app)
 runs.register(app)

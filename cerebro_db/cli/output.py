@@ -38,4 +38,4 @@ def error_line(error: Exception) -> None:
 
 def _sentence(error: Exception) -> str:
     told = error.diag.message_primary if isinstance(error, psycopg2.Error) else None
-    return " ".join((told or str(error)).split())
+    return " ".join((told or str(error)).removeprefix("cerebro: ").split())

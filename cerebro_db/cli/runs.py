@@ -36,7 +36,7 @@ FIT_ARGUMENTS = {
     "description": "description", "strategy": "strategy", "options": "options",
 }  # fmt: skip
 #: Messages of the run that the display has shown already.
-_SHOWN = re.compile(r"\[\s*[\d.]+%\] config |run \d+: \d+ configs")
+_SHOWN = re.compile(r"\[\s*[\d.]+%\] config |run \d+: \d+ configs?, ")
 
 RunId = Annotated[int, typer.Argument(metavar="RUN", help="Number of the run, see 'cerebro-db status'.")]
 
@@ -106,7 +106,7 @@ def _literal(value: Any) -> str:
 
 def resume(run_id: RunId, dsn: Dsn = None, json: Json = False) -> None:
     """Go on with a run that was killed, cancelled or failed; no finished hop runs again."""
-    _watched(dsn, json, query("cli", "resume"), {"run_id": run_id}, run_id)
+    _watched(dsn, json, query("cli", "resume"), {"run_id": run_id})
 
 
 def status(
@@ -148,13 +148,11 @@ def report(
         typer.echo(path)
 
 
-def _watched(
-    dsn: Optional[str], json: bool, sql: Fragment, values: Dict[str, Any], run_id: Optional[int] = None
-) -> None:
+def _watched(dsn: Optional[str], json: bool, sql: Fragment, values: Dict[str, Any]) -> None:
     """Run a statement that coordinates a run, with progress on stderr and its row on stdout."""
     notes: List[str] = []
     with _session(dsn) as watcher, connect(dsn, on_notice=notes.append) as worker:
-        watch = Watch(watcher, Statement(worker, sql, **values), run_id)
+        watch = Watch(watcher, Statement(worker, sql, **values))
         try:
             row = watch.follow(_display())
         except KeyboardInterrupt:
@@ -177,7 +175,7 @@ def _display() -> Display:
 
 def _how_to_go_on(what: str, run_id: Optional[int]) -> str:
     if run_id is None:
-        return f"{what} before training began; nothing was made"
+        return f"{what} before training began"
     return f"run {run_id} was {what}; its finished hops are kept, go on with: cerebro-db resume {run_id}"
 
 
@@ -186,8 +184,9 @@ def _show_result(row: Row, json: bool) -> None:
         print_json(row)
         return
     best = f", best is config {row['best_mst_key']} with {words.short(row['best_metric'])}"
+    configs = f"{row['configs']} config{'s' * (row['configs'] != 1)}"
     console.print(
-        f"run {row['run_id']} {row['status']}: {row['configs']} configs in {words.duration(row['seconds'])}"
+        f"run {row['run_id']} {row['status']}: {configs} in {words.duration(row['seconds'])}"
         + (best if row["best_mst_key"] is not None else ""),
         markup=False,
     )

@@ -54,6 +54,9 @@ def install(dsn: Dsn = None, json: Json = False) -> None:
     with connect(dsn, on_notice=notice) as database:
         install_into(database)
         facts = database.rows(query("check", "server"))[0]
+        for row in database.rows(query("check", "all")):
+            if not row["ok"]:
+                notice(f"the server lacks something: {row['item']}: {row['value']}; {row['remedy']}")
     if json:
         print_json({"database": facts["database"], "version": facts["installed"]})
     else:

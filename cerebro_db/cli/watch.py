@@ -70,8 +70,9 @@ class Statement:
 class Watch:
     """Follows a statement that coordinates a run."""
 
-    def __init__(self, database: Database, statement: Statement, run_id: Optional[int] = None) -> None:
-        self.run_id = run_id
+    def __init__(self, database: Database, statement: Statement) -> None:
+        #: None until the statement has taken up a run.
+        self.run_id: Optional[int] = None
         self._database = database
         self._statement = statement
         self._blind = False
@@ -156,7 +157,7 @@ def pace(progress: Row) -> str:
         f"{progress['rows_per_second']:,.0f} rows/s",
         words.duration(progress["seconds"]),
     ]
-    if progress["seconds_left"] is not None:
+    if progress["seconds_left"]:
         facts.append(f"about {words.duration(progress['seconds_left'])} left")
     return "   ".join(facts)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, TypeVar
 
-from cerebro_db.errors import CerebroError
+from cerebro_db.errors import CerebroError, SetupError
 
 Result = TypeVar("Result")
+_REMEDY = "madlib_mop_check() names what to install"
 
 
 def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
@@ -21,7 +22,13 @@ def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
         try:
             return body(plpy, *arguments, **named)
         except CerebroError as error:
-            shown = type("cerebro", (plpy.Error,), {"__module__": "builtins", "sqlstate": error.sqlstate})
-            raise shown(str(error)) from None
+            raise _shown(plpy, error) from None
+        except ImportError as error:
+            raise _shown(plpy, SetupError(f"{error} on the server; {_REMEDY}")) from None
 
     return enter
+
+
+def _shown(plpy: Any, error: CerebroError) -> Any:
+    kind = type("cerebro", (plpy.Error,), {"__module__": "builtins", "sqlstate": error.sqlstate})
+    return kind(str(error))

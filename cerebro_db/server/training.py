@@ -22,7 +22,7 @@ def warm_up(plpy: Any) -> str:
 @sql_function
 def check_plan(plpy: Any, plan: str, initial: str) -> None:
     """Build every config of a plan once; `initial` are shapes of first weights by mst_key."""
-    signals.load(_WORKER).check_plan(plan, initial)
+    signals.load(_WORKER).check_plan(PlpyDatabase(plpy), plan, initial)
 
 
 @sql_function

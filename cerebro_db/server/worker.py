@@ -29,10 +29,10 @@ def open_worker(plpy: Any, database: Database, run_id: int, segment_id: int) -> 
         return hops.SegmentWorker(session, place, source, signals.interrupt_check(plpy))
 
 
-def check_plan(plan: str, initial: str) -> None:
+def check_plan(database: Database, plan: str, initial: str) -> None:
     """Build every config of a plan (JSON) once; `initial` are shapes of first weights by mst_key (JSON)."""
     with signals.blocked():
-        hops.check_plan(Plan.from_json(plan), json.loads(initial))
+        hops.check_plan(signals.Delivered(database), Plan.from_json(plan), json.loads(initial))
 
 
 def warm_up() -> str:

@@ -40,9 +40,10 @@ comment on function cerebro_private.is_coordinated(integer) is 'Whether a living
 create or replace function cerebro_private.rank(ranking text, metric double precision, loss double precision)
 returns double precision
 language sql immutable as $sql$
-    -- NaN sorts above every number; a diverged config must come last, so it has no rank.
-    select nullif(case ranking when 'metric_higher' then -metric when 'metric_lower' then metric else loss end
-                , 'NaN'::double precision)
+    -- NaN sorts above every number; a diverged config must come last whatever its metric, so it has no rank.
+    select case when loss not in ('NaN', 'Infinity', '-Infinity') or loss is null then
+           nullif(case ranking when 'metric_higher' then -metric when 'metric_lower' then metric else loss end
+                , 'NaN'::double precision) end
 $sql$;
 comment on function cerebro_private.rank(text, double precision, double precision) is
     'Sort key of a config, smaller is better, NULL when it has no usable value.';

@@ -22,7 +22,7 @@ select f.run_id, f.status, f.configs, f.best_mst_key, f.best_metric, f.seconds
 
 -- resume --
 -- Go on with a run from its last finished hops.
-select r.resumed_run_id as run_id, r.status, r.configs, r.best_mst_key, r.best_metric, r.seconds
+select r.run_id, r.status, r.configs, r.best_mst_key, r.best_metric, r.seconds
   from cerebro.madlib_mop_resume(%(run_id)s::integer) r
 
 -- run_of_session --

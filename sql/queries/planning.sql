@@ -1,6 +1,8 @@
 -- settings --
--- Settings of the caller whose names begin with cerebro.
-select substr(s.name, 9) as name, s.setting from pg_catalog.pg_settings s where s.name like 'cerebro.%%';
+-- The caller's settings cerebro.<name>; pg_settings does not list settings that no module declares.
+select u.name, pg_catalog.current_setting('cerebro.' || u.name, true) as setting
+  from unnest(%(names)s::text[]) as u (name)
+ where pg_catalog.current_setting('cerebro.' || u.name, true) <> '';
 
 -- session --
 -- What kind of transaction the caller is in.

@@ -3,7 +3,7 @@
 select current_database()::text as dbname
      , l.port
      , l.socket_directories
-     , coalesce(l.listen_addresses, '') <> '' as listens
+     , coalesce(l.listen_addresses, '') as listen_addresses
      , l.superuser::text as superuser
      , r.rolname::text as caller
      , pg_backend_pid() as caller_pid
@@ -37,6 +37,10 @@ create role {role} login inherit nosuperuser nocreatedb nocreaterole password %(
 reassign owned by {role} to {caller};
 drop owned by {role};
 drop role {role};
+
+-- alive --
+-- Fails when the session has ended.
+select 1 as alive;
 
 -- take_role --
 -- Act as the caller.

@@ -113,3 +113,11 @@ create table if not exists cerebro_private.packed (
 comment on table cerebro_private.packed is 'Packed copies that madlib_mop_fit made itself, reused while the source is unchanged.';
 comment on column cerebro_private.packed.fingerprint is 'Count and hash over row versions of the source; see packing.fingerprint.';
 comment on column cerebro_private.packed.request is 'Columns and options that the copy was packed with, as JSON.';
+
+create table if not exists cerebro_private.factory (
+    factory text primary key
+  , registered_by name not null
+  , registered_at timestamptz not null default clock_timestamp()
+);
+comment on table cerebro_private.factory is
+    'Code that an architecture may name, as package.module:function; only cerebro_admin extends the list.';

@@ -87,3 +87,29 @@ select r.run_id, r.name, r.status
                , coalesce(m.validation_loss, m.training_loss), m.mst_key
         limit 1) best on true;
 comment on view cerebro.progress is 'One line per run: how far it is, how fast, how long still [s], and the best config so far.';
+
+-- -- what a column means, where its name does not say it
+
+comment on column cerebro.run.status is
+    'running, interrupted (its coordinator was killed), trained (outputs not written yet), finished, failed or cancelled.';
+comment on column cerebro.run.ranking is 'How configs compare: metric_higher, metric_lower or loss.';
+comment on column cerebro.run.coordinator_pid is 'Process of the session that coordinates the run.';
+comment on column cerebro.config.mst_key is 'Number of the config in its selection table.';
+comment on column cerebro.config.state_bytes is 'What hops: weights, optimizer and counters [bytes].';
+comment on column cerebro.config.status is 'waiting, training, finished, diverged (its loss became NaN) or failed.';
+comment on column cerebro.hop.epoch is 'Pass over the rows, from 1.';
+comment on column cerebro.hop.loss is 'Mean training loss over the rows of this hop.';
+comment on column cerebro.hop.metric is 'Mean training metric over the rows of this hop; NULL without a metric.';
+comment on column cerebro.hop.validation_loss is 'Mean validation loss; only on the last hop of an epoch that validates.';
+comment on column cerebro.hop.train_seconds is 'Training [s].';
+comment on column cerebro.hop.validate_seconds is 'Validating [s].';
+comment on column cerebro.hop.data_seconds is 'Reading and decoding rows [s].';
+comment on column cerebro.hop.hop_seconds is 'Moving state in and out [s].';
+comment on column cerebro.hop.start_seconds is 'Building module and optimizer, first imports [s].';
+comment on column cerebro.metric.elapsed_seconds is 'From the start of the run to the end of the epoch [s].';
+comment on column cerebro.segment.dist_key is 'Value of __dist_key__ in the packed table.';
+comment on column cerebro.progress.percent is 'Share of hops that are done.';
+comment on column cerebro.progress.rows_done is 'Rows trained on, over all configs and epochs.';
+comment on column cerebro.progress.seconds is 'From the start of the run until now, or until its last hop [s].';
+comment on column cerebro.progress.seconds_left is 'Estimate from the hops that are done [s]; NULL when it does not run.';
+comment on column cerebro.progress.best_mst_key is 'Config that is best so far.';

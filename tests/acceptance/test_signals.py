@@ -64,7 +64,10 @@ def test_every_thread_but_the_main_one_blocks_every_signal_during_a_run(
 
 def test_a_caller_that_packs_arrays_has_no_thread_that_takes_signals(pg: PsycopgDatabase) -> None:
     pg.script(
-        sql("create table arrays as select array[i, i + 1]::float4[] as x, i % 2 as label from generate_series(1, 50) i")
+        sql(
+            "create table arrays as select array[i, i + 1]::float4[] as x, i % 2 as label"
+            "  from generate_series(1, 50) i"
+        )
     )
     runs.pack(pg, "arrays", "arrays_packed", segments=2, features="x", normalizing_const=1.0)
     pid = pg.connection.info.backend_pid

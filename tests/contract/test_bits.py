@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def images(pg_module: PsycopgDatabase) -> PsycopgDatabase:
 
 
 @pytest.fixture(scope="module")
-def trained(images: PsycopgDatabase) -> Iterator[Tuple[PsycopgDatabase, plain.Packed, List[Any]]]:
+def trained(images: PsycopgDatabase) -> Tuple[PsycopgDatabase, plain.Packed, List[Any]]:
     """More configs than segments, with validation in between, at the default settings."""
     row = runs.fit(images, "packed", "out", "every", EPOCHS, threads=1, validation="packed")
     return images, plain.read(images.connection, "packed"), runs.hops(images, row["run_id"])

@@ -262,7 +262,7 @@ CHECK_ERRORS = [
     (sequential(["Linear", 4, HUGE], ["Linear", HUGE, 3]), layout(image(4)), "8,000,000,000,003 parameters"),
     (sequential(["LazyLinear", HUGE], ["LazyLinear", 3]), layout(image(4)), "use smaller layers"),
     (sequential(["AdaptiveAvgPool1d", HUGE], ["Linear", HUGE, 3]), layout(image(4)), "use smaller"),
-    (parse(factory="os:system", params={"command": "true"}), layout(image(4)), "unknown factory"),
+    (parse(factory="os:system", params={"command": "true"}), layout(image(4)), "os:system. is not on the list"),
     (parse(factory="torchvision.models:nothing"), layout(image(3, 8, 8)), "torchvision"),
 ]  # fmt: skip
 

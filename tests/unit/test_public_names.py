@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
+
+import pytest
 
 import cerebro_db
 
@@ -24,6 +28,18 @@ def test_nothing_else_is_visible() -> None:
         if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "annotations"
     }
     assert visible - set(PUBLIC) == set()
+
+
+def test_importing_stays_light() -> None:
+    heavy = {"torch", "numpy", "pandas", "sqlalchemy", "psycopg2"}
+    code = f"import sys, cerebro_db; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
+        _ = cerebro_db.nosuch
 
 
 def test_one_version_everywhere() -> None:
