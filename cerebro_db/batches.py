@@ -9,7 +9,7 @@ segment in the same order in the same epoch, and cached and streamed rows come o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
+from typing import Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from cerebro_db.layout import Input, Layout, Target
 #: One batch: a tensor per input ([rows, *shape]), and the target.
 Batch = Tuple[Tuple[Tensor, ...], Tensor]
 #: A buffer as stored: column name -> bytes, for every input and the target.
-Buffer = Mapping[str, bytes]
+Buffer = Mapping[str, Union[bytes, memoryview]]
 
 
 class Source(Protocol):

@@ -7,11 +7,12 @@ from typing import Callable, Dict, Iterator, List
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.cluster import temporary_cluster
-from experiments.bench import data, packing, schedule, throughput
+from experiments.bench import data, packing, pages, schedule, throughput
 from experiments.bench.measure import Measure
 
 MEASURES: Dict[str, Callable[[PsycopgDatabase], Iterator[Measure]]] = {
     "packing": packing.measure,
+    "pages": pages.measure,
     "disk": schedule.measure_disk,
     "schedule": schedule.measure,
     "throughput": throughput.measure,
