@@ -73,6 +73,7 @@ def test_a_run_cancelled_in_every_way_goes_on_to_the_weights_of_an_unbroken_one(
     runs.make_images(database, "images", 200)
     runs.pack(database, "images", "packed", segments=2)
     runs.make_selection(database, "two", CONFIGS)
+    assert database.rows(sql("select * from madlib_mop_status()")) == []  # imports now what a cancel needs
     running, run_id = runs.start_fit(dsn, database, "packed", "out", "two", EPOCHS, threads=1, hops=5)
     for way in (by_server, by_client, by_function):
         cancelled(running, database, run_id, way)

@@ -27,7 +27,8 @@ def test_a_second_session_sees_the_run_move(pg: PsycopgDatabase, pg_dsn: str, ro
     runs.pack(pg, "images", "packed", segments=2)
     arch = {"model": "mlp", "hidden": [256]}
     runs.make_selection(pg, "two", dict.fromkeys((1, 2), (arch, runs.ADAM, "batch_size=50")))
-    running, run_id = runs.start_fit(pg_dsn, pg, "packed", "out", "two", 20, threads=1)
+    assert pg.rows(sql("select * from madlib_mop_status()")) == []  # imports now what it needs
+    running, run_id = runs.start_fit(pg_dsn, pg, "packed", "out", "two", 30, threads=1)
     seen, names, largest = [], set(), 0
 
     def watch() -> bool:
@@ -43,9 +44,9 @@ def test_a_second_session_sees_the_run_move(pg: PsycopgDatabase, pg_dsn: str, ro
     started = time.monotonic()
     (status,) = pg.rows(sql("select * from madlib_mop_status(%(run_id)s::int)"), run_id=run_id)
     assert time.monotonic() - started < 1
-    assert (status["run_id"], status["status"], status["hops_total"]) == (run_id, "running", 80)
-    assert 0 < status["hops_done"] < 80
-    assert status["percent"] == pytest.approx(100 * status["hops_done"] / 80, abs=0.06)
+    assert (status["run_id"], status["status"], status["hops_total"]) == (run_id, "running", 120)
+    assert 0 < status["hops_done"] < 120
+    assert status["percent"] == pytest.approx(100 * status["hops_done"] / 120, abs=0.06)
     assert status["rows_per_second"] > 0
     assert status["seconds_left"] > 0
     assert status["best_mst_key"] in (1, 2, None)
@@ -59,7 +60,7 @@ def test_a_second_session_sees_the_run_move(pg: PsycopgDatabase, pg_dsn: str, ro
     wait_until(watch, 120, "the run ends", every=0.02)
     assert running.finished()["status"] == "finished"
     assert seen == sorted(seen)
-    assert pg.rows(PROGRESS, run_id=run_id)[0]["hops_done"] == 80
+    assert pg.rows(PROGRESS, run_id=run_id)[0]["hops_done"] == 120
     told = [re.fullmatch(r"cerebro run (\d+): config (\d) epoch (\d+) segment (\d)", name) for name in names]
     hops = {tuple(map(int, match.groups())) for match in told if match}
     assert len(hops) >= 2
