@@ -73,3 +73,14 @@ def test_a_caller_that_packs_arrays_has_no_thread_that_takes_signals(pg: Psycopg
     pid = pg.connection.info.backend_pid
     born_blocked(pid)
     assert not threads(pid)[pid] & {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGUSR1)}
+
+
+def test_a_caller_that_predicts_has_no_thread_that_takes_signals(pg: PsycopgDatabase) -> None:
+    runs.make_images(pg, "images", 400, side=32)
+    runs.pack(pg, "images", "packed", segments=1)
+    runs.make_selection(pg, "one", {1: ({"model": "mlp", "hidden": [256]}, runs.ADAM, "batch_size=200")})
+    runs.fit(pg, "packed", "out", "one", 1)
+    pg.rows(sql("select madlib_mop_predict('out', 'images', 'id', 'img', 'predicted', 'response')"))
+    pid = pg.connection.info.backend_pid
+    assert born_blocked(pid) >= 1  # the libraries did start threads
+    assert not threads(pid)[pid] & {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGUSR1)}
