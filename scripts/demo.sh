@@ -2,9 +2,8 @@
 # The main demo: 16 configs on Fashion-MNIST, trained inside PostgreSQL, from raw rows to predictions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=experiments/demo
 # shellcheck source=scripts/job.sh
-. scripts/job.sh
+. scripts/job.sh experiments/demo
 
 step "Load Fashion-MNIST: 60,000 images to train on, 10,000 to test"
 cerebro-db load fashion-mnist --dsn "$dsn"

@@ -2,9 +2,8 @@
 # The tabular demo: which flights arrive late, by 8 configs over numbers and words, with rows left out for NULL.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=experiments/flights
 # shellcheck source=scripts/job.sh
-. scripts/job.sh
+. scripts/job.sh experiments/flights
 
 step "Load the flights that left New York in 2013: 303,099 to train on, 33,677 to test"
 cerebro-db load flights --dsn "$dsn"

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced by the demos: the server, and steps that show the SQL they run. The caller sets `folder`.
+# Sourced by the demos with the folder of their SQL: the server, and steps that show the SQL they run.
 # Needs cerebro-db on the PATH and a server: the embedded one, or another named by CEREBRO_DEMO_DSN.
+folder=$1
 dsn=${CEREBRO_DEMO_DSN:-$(cerebro-db dsn)}
 reports=${CEREBRO_DEMO_REPORTS:-build}
 export PGOPTIONS="${PGOPTIONS:-} -c client_min_messages=warning"
