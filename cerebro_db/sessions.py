@@ -226,6 +226,8 @@ class Session:
     def send(self, sql: Fragment, **values: Any) -> None:
         """Run a statement as soon as the session is free; its rows come from `advance`."""
         self._queued.append((str(sql), values))
+        if self._cursor is None:  # an idle session has nothing to read: it is to write, at once
+            self._wants = extensions.POLL_WRITE
 
     def advance(self) -> Optional[List[Any]]:
         """Do what can be done without waiting; the rows of a statement that ended, else None.

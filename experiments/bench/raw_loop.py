@@ -39,7 +39,7 @@ def main(model: str, batch_rows: int, rows: int) -> None:
     while True:
         for index in torch.randperm(len(x)).split(batch_rows):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(module(x[index]), y[index])
+            loss = nn.functional.cross_entropy(module(x.index_select(0, index)), y.index_select(0, index))
             loss.backward()
             optimizer.step()
         sys.stdout.write(f"{time.time()} {len(x)}\n")
