@@ -9,6 +9,7 @@ stay pending meanwhile and reach the main thread when it opens its mask again, b
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import time
 from contextlib import contextmanager
@@ -67,6 +68,9 @@ class Delivered:
 
 def load(module: str) -> Any:
     """Import a module that pulls in torch or numpy, both of which start threads."""
+    # OpenMP's threads spin while they wait for one another. Where cores are shared, as a server's are, one that
+    # is not running then holds up all: a hop took 20 times as long beside one busy process. Read at first import.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with blocked():
         return importlib.import_module(module)
 

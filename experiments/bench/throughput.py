@@ -1,11 +1,11 @@
-"""rows/s of `in_rdbms` after its first epoch over a raw PyTorch loop that runs beside it."""
+"""rows/s of `in_rdbms` after its first epoch over a raw PyTorch loop, taken in turn so that both have the machine."""
 
 from __future__ import annotations
 
 import statistics
 import subprocess
 import sys
-from typing import Iterator, List, Tuple
+from typing import Iterator, Tuple
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.sqltext import Fragment
@@ -38,24 +38,18 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
 
 
 def _ratio(db: PsycopgDatabase, source: str, selection: str, case: Tuple[str, int, int, int]) -> float:
-    model, batch_rows, rows, epochs = case
-    command = [sys.executable, "-m", "experiments.bench.raw_loop", model, str(batch_rows), str(rows)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as raw:
-        assert raw.stdout is not None
-        raw.stdout.readline()  # its first epoch, too, is not counted
-        try:
-            run_id = data.fit(db, source, selection, epochs, {"threads": 1})
-        finally:
-            raw.terminate()
-        lines = raw.stdout.read().splitlines()
+    """Ours over the mean of the raw loop just before and just after."""
+    before = _raw_rate(case)
+    run_id = data.fit(db, source, selection, case[3], {"threads": 1})
     window = db.rows(_WINDOW, run_id=run_id)[0]
     ours = window["rows"] / (window["last"] - window["first"])
-    return float(ours / _raw_rate(lines, window["first"], window["last"]))
+    return float(ours / statistics.mean([before, _raw_rate(case)]))
 
 
-def _raw_rate(lines: List[str], first: float, last: float) -> float:
-    """rows/s of the raw loop over the epochs that touch the window."""
-    ends = [(float(end), int(rows)) for end, rows in (line.split() for line in lines)]
-    before = max((end for end, _ in ends if end <= first), default=ends[0][0])
-    inside = [(end, rows) for end, rows in ends if before < end <= last]
-    return sum(rows for _, rows in inside) / (inside[-1][0] - before)
+def _raw_rate(case: Tuple[str, int, int, int]) -> float:
+    """rows/s of the raw loop over as many epochs, the first not counted."""
+    model, batch_rows, rows, epochs = case
+    command = [sys.executable, "-m", "experiments.bench.raw_loop", model, str(batch_rows), str(rows), str(epochs)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    ends = [float(line) for line in done.stdout.splitlines()]
+    return rows * (len(ends) - 1) / (ends[-1] - ends[0])
