@@ -12,10 +12,11 @@ from cerebro_db import hops
 from cerebro_db.database import Database, one
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.plan import Plan
-from cerebro_db.server import light_torch, signals
+from cerebro_db.server import light_torch, memory, signals
 from cerebro_db.sqltext import query
 
 light_torch.defer_compiler(torch)
+memory.keep_freed()
 
 
 def open_worker(plpy: Any, database: Database, run_id: int, segment_id: int) -> hops.SegmentWorker:
