@@ -174,7 +174,8 @@ class Decoder:
             return x.to(torch.int64)
         x = x.to(torch.float32)
         constant = self._layout.normalizing_const
-        return x if spec.kind != "array" or constant == 1.0 else x / constant
+        # In place: the rows of a batch are a copy of its own.
+        return x if spec.kind != "array" or constant == 1.0 else x.div_(constant)
 
 
 def as_target(y: Tensor, target: Target) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Callable, Iterable, Iterator, Optional, Tuple, TypeVar
+from typing import Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from cerebro_db.state import Trainee
 #: Called between batches; may raise to end the hop (an interrupt).
 Check = Callable[[], None]
 Item = TypeVar("Item")
+#: Rows whose outputs wait until their metric is taken together.
+SCORED_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,15 @@ def train_hop(trainee: Trainee, batches: Iterable[Batch], objective: Objective, 
     tally = Tally()
     started = time.perf_counter()
     trainee.module.train()
+    scores = _Scores(tally, objective.metric)
     for inputs, target in _timed(batches, tally):
         output, loss = train_batch(trainee, inputs, target, objective)
-        _count(tally, output, target, loss, objective)
+        _count(tally, target, loss)
+        scores.add(output, target)
         if tally.diverged:
             break
         check()
+    scores.finish()
     trainee.rows += tally.rows
     tally.seconds = time.perf_counter() - started
     return tally
@@ -93,24 +98,50 @@ def evaluate(module: nn.Module, batches: Iterable[Batch], objective: Objective, 
     started = time.perf_counter()
     was_training = module.training
     module.train(False)
+    scores = _Scores(tally, objective.metric)
     with torch.no_grad():
         for inputs, target in _timed(batches, tally):
             output = module(*inputs)
-            _count(tally, output, target, objective.loss(output, target), objective)
+            _count(tally, target, objective.loss(output, target))
+            scores.add(output, target)
             check()
+    scores.finish()
     module.train(was_training)
     tally.seconds = time.perf_counter() - started
     return tally
 
 
-def _count(tally: Tally, output: Tensor, target: Tensor, loss: Tensor, objective: Objective) -> None:
+class _Scores:
+    """Sums the metric over many batches at a time: a small batch's metric costs more in calls than in work."""
+
+    def __init__(self, tally: Tally, metric: Optional[Callable[[Tensor, Tensor], Tensor]]) -> None:
+        self._tally = tally
+        self._metric = metric
+        self._waiting: List[Tuple[Tensor, Tensor]] = []
+        self._rows = 0
+
+    def add(self, output: Tensor, target: Tensor) -> None:
+        if self._metric is None:
+            return
+        self._waiting.append((output, target))
+        self._rows += int(target.shape[0])
+        if self._rows >= SCORED_ROWS:
+            self.finish()
+
+    def finish(self) -> None:
+        if self._metric is None or not self._waiting:
+            return
+        outputs, targets = zip(*self._waiting)
+        self._tally.metric_sum += self._metric(torch.cat(outputs), torch.cat(targets)).item()
+        self._waiting, self._rows = [], 0
+
+
+def _count(tally: Tally, target: Tensor, loss: Tensor) -> None:
     rows = int(target.shape[0])
     value = loss.item()
     tally.rows += rows
     tally.loss_sum += value * rows
     tally.diverged = tally.diverged or not math.isfinite(value)
-    if objective.metric is not None:
-        tally.metric_sum += objective.metric(output, target).item()
 
 
 def _timed(items: Iterable[Item], tally: Tally) -> Iterator[Item]:
