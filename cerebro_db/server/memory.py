@@ -25,4 +25,4 @@ def keep_freed() -> bool:
     if tell is None:  # another C library
         return False
     settings = ((_M_MMAP_THRESHOLD, _LARGEST_BLOCK), (_M_TRIM_THRESHOLD, _KEPT), (_M_TOP_PAD, _STEP))
-    return all([tell(name, value) == 1 for name, value in settings])
+    return all(tell(name, value) == 1 for name, value in settings)

@@ -1,11 +1,14 @@
-"""rows/s of `in_rdbms` after its first epoch over a raw PyTorch loop, taken in turn so that both have the machine."""
+"""rows/s of `in_rdbms` after its first epoch over a raw PyTorch loop.
+
+Both are taken in turn, so that each has the machine, and the best epoch of each counts: on a shared machine
+that is what is left of the noise.
+"""
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-from typing import Iterator, Tuple
+from typing import Iterator, List
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.sqltext import Fragment
@@ -17,9 +20,9 @@ CASES = (("mlp", 256, 60000, 8), ("cnn", 64, 10000, 5))
 REPEATS = 3
 BAR = 0.90
 
-_WINDOW = Fragment(
-    "select extract(epoch from min(finished_at))::float8 as first, extract(epoch from max(finished_at))::float8 as last"
-    ", sum(rows) filter (where epoch > 1)::float8 as rows from cerebro.hop where run_id = %(run_id)s"
+_EPOCHS = Fragment(
+    "select extract(epoch from finished_at - lag(finished_at) over (order by epoch))::float8 as seconds"
+    " from cerebro.hop where run_id = %(run_id)s order by epoch"
 )
 
 
@@ -29,27 +32,25 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
         data.take(db, source, rows)
         data.pack_images(db, source, source + "_packed", segments=1)
         data.select_configs(db, selection, [model], [0.001], [batch_rows])
-        case = (model, batch_rows, rows, epochs)
-        ratios = [_ratio(db, source + "_packed", selection, case) for _ in range(REPEATS)]
+        ours, raw = [], []
+        for _ in range(REPEATS):
+            raw += _raw_epochs(model, batch_rows, rows, epochs)
+            ours += _our_epochs(db, source + "_packed", selection, epochs)
         yield Measure(
             f"in_rdbms rows/s over raw PyTorch loop, {model} batch {batch_rows}, one thread",
-            statistics.median(ratios), "ratio", BAR, "higher",
+            min(raw) / min(ours), "ratio", BAR, "higher",
         )  # fmt: skip
 
 
-def _ratio(db: PsycopgDatabase, source: str, selection: str, case: Tuple[str, int, int, int]) -> float:
-    """Ours over the mean of the raw loop just before and just after."""
-    before = _raw_rate(case)
-    run_id = data.fit(db, source, selection, case[3], {"threads": 1})
-    window = db.rows(_WINDOW, run_id=run_id)[0]
-    ours = window["rows"] / (window["last"] - window["first"])
-    return float(ours / statistics.mean([before, _raw_rate(case)]))
+def _our_epochs(db: PsycopgDatabase, source: str, selection: str, epochs: int) -> List[float]:
+    """Seconds from the end of one epoch to the end of the next: the hop, its commit and the way between."""
+    run_id = data.fit(db, source, selection, epochs, {"threads": 1})
+    return [row["seconds"] for row in db.rows(_EPOCHS, run_id=run_id)[1:]]
 
 
-def _raw_rate(case: Tuple[str, int, int, int]) -> float:
-    """rows/s of the raw loop over as many epochs, the first not counted."""
-    model, batch_rows, rows, epochs = case
+def _raw_epochs(model: str, batch_rows: int, rows: int, epochs: int) -> List[float]:
+    """The same of the raw loop, its first epoch not counted either."""
     command = [sys.executable, "-m", "experiments.bench.raw_loop", model, str(batch_rows), str(rows), str(epochs)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     ends = [float(line) for line in done.stdout.splitlines()]
-    return rows * (len(ends) - 1) / (ends[-1] - ends[0])
+    return [end - start for start, end in zip(ends, ends[1:])]
