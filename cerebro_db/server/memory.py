@@ -10,13 +10,11 @@ from __future__ import annotations
 import ctypes
 
 #: Names and numbers of <malloc.h>.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 #: Blocks below this come from the heap instead of a mapping of their own; the most that glibc takes [bytes].
 _LARGEST_BLOCK = 32 << 20
 #: Free memory at the top of the heap that is kept [bytes].
 _KEPT = 1 << 30
-#: How much the heap grows at a time [bytes].
-_STEP = 16 << 20
 
 
 def keep_freed() -> bool:
@@ -24,5 +22,5 @@ def keep_freed() -> bool:
     tell = getattr(ctypes.CDLL(None), "mallopt", None)
     if tell is None:  # another C library
         return False
-    settings = ((_M_MMAP_THRESHOLD, _LARGEST_BLOCK), (_M_TRIM_THRESHOLD, _KEPT), (_M_TOP_PAD, _STEP))
+    settings = ((_M_MMAP_THRESHOLD, _LARGEST_BLOCK), (_M_TRIM_THRESHOLD, _KEPT))
     return all(tell(name, value) == 1 for name, value in settings)
