@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Iterator, List
+from typing import Dict, Iterator, List
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.sqltext import Fragment
@@ -32,14 +32,17 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
         data.take(db, source, rows)
         data.pack_images(db, source, source + "_packed", segments=1)
         data.select_configs(db, selection, [model], [0.001], [batch_rows])
-        ours, raw = [], []
+        ours: List[float] = []
+        raw: Dict[str, List[float]] = {"index": [], "select": []}
         for _ in range(REPEATS):
-            raw += _raw_epochs(model, batch_rows, rows, epochs)
+            for way, seconds in raw.items():
+                seconds += _raw_epochs(model, batch_rows, rows, epochs, way)
             ours += _our_epochs(db, source + "_packed", selection, epochs)
-        yield Measure(
-            f"in_rdbms rows/s over raw PyTorch loop, {model} batch {batch_rows}, one thread",
-            min(raw) / min(ours), "ratio", BAR, "higher",
-        )  # fmt: skip
+        for way, bar, told in (("index", BAR, "x[index]"), ("select", None, "x.index_select")):
+            yield Measure(
+                f"in_rdbms rows/s over raw PyTorch loop by {told}, {model} batch {batch_rows}, one thread",
+                min(raw[way]) / min(ours), "ratio", bar, "higher",
+            )  # fmt: skip
 
 
 def _our_epochs(db: PsycopgDatabase, source: str, selection: str, epochs: int) -> List[float]:
@@ -48,9 +51,10 @@ def _our_epochs(db: PsycopgDatabase, source: str, selection: str, epochs: int) -
     return [row["seconds"] for row in db.rows(_EPOCHS, run_id=run_id)[1:]]
 
 
-def _raw_epochs(model: str, batch_rows: int, rows: int, epochs: int) -> List[float]:
+def _raw_epochs(model: str, batch_rows: int, rows: int, epochs: int, way: str) -> List[float]:
     """The same of the raw loop, its first epoch not counted either."""
-    command = [sys.executable, "-m", "experiments.bench.raw_loop", model, str(batch_rows), str(rows), str(epochs)]
+    case = [model, str(batch_rows), str(rows), str(epochs), way]
+    command = [sys.executable, "-m", "experiments.bench.raw_loop", *case]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     ends = [float(line) for line in done.stdout.splitlines()]
     return [end - start for start, end in zip(ends, ends[1:])]
