@@ -101,8 +101,8 @@ def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
                 log = catalog.start_run(control, plan, planned.heading)
                 for mst_key, weights in planned.initial.items():
                     log.save_initial(mst_key, weights)
-            _claim(host, log, loopback)
-            with _recorded(log):
+            with _recorded(log):  # from here on a cancel is written down
+                _claim(host, log, loopback)
                 _coordinate(Training(host, strategy, control, log, plan), _fresh_state(plan))
     finally:
         strategy.close()
