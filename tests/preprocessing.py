@@ -27,6 +27,13 @@ _VALIDATE = Fragment(
 )
 
 
+#: Table t: a number, an array, a label, a word and bytes, 100 rows.
+ROWS = Fragment(
+    "create table t as select i as id, i * 0.5 as f, array[i, i + 1]::float4[] as x, i %% 3 as y"
+    ", 'w' || i %% 4 as w, decode(lpad(to_hex(i), 4, '0'), 'hex') as b from generate_series(1, 100) i"
+)
+
+
 def train_by_sql(
     database: PsycopgDatabase, source: Optional[str], out: Optional[str], y: Optional[str], x: Optional[str],
     buffer_size: Optional[int] = None, normalizing_const: float = 1.0,

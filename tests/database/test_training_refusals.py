@@ -5,6 +5,7 @@ Numbers in names are those of the list of bad inputs that other products let thr
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,7 @@ import pytest
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.sqltext import Fragment
 from tests.decoding import decode
-from tests.preprocessing import TRAIN, Pack, emptied, refused, run
-
-ROWS = Fragment(
-    "create table t as select i as id, i * 0.5 as f, array[i, i + 1]::float4[] as x, i %% 3 as y"
-    ", 'w' || i %% 4 as w, decode(lpad(to_hex(i), 4, '0'), 'hex') as b from generate_series(1, 100) i"
-)
+from tests.preprocessing import ROWS, TRAIN, Pack, emptied, refused, run
 
 
 @pytest.fixture
@@ -30,11 +26,7 @@ def pg(pg_module: PsycopgDatabase) -> PsycopgDatabase:
 @pytest.fixture(params=sorted(TRAIN))
 def pack(request: pytest.FixtureRequest, pg: PsycopgDatabase) -> Pack:
     """`pack(source, output, y, x, ...)`, through each way in."""
-
-    def call(*arguments: Any, **named: Any) -> None:
-        TRAIN[request.param](pg, *arguments, **named)
-
-    return call
+    return partial(TRAIN[request.param], pg)
 
 
 @pytest.fixture
