@@ -9,6 +9,7 @@ segment in the same order in the same epoch, and cached and streamed rows come o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
@@ -125,9 +126,11 @@ class SegmentRows:
         self, plan: Sequence[Tuple[List[int], np.ndarray]], batch_rows: int
     ) -> Iterator[Columns]:
         left: Optional[Columns] = None
+        # One read for all windows, so that a source can be ahead of the training.
+        buffers = self._source.read([b for window, _ in plan for b in window])
         for window, order in plan:
             count = sum(self._source.rows[b] for b in window)
-            columns = self._decode.buffers(self._source.read(window), count).take(torch.from_numpy(order))
+            columns = self._decode.buffers(islice(buffers, len(window)), count).take(torch.from_numpy(order))
             columns = columns if left is None else _joined(left, columns)
             whole = columns.rows - columns.rows % batch_rows
             for start in range(0, whole, batch_rows):

@@ -12,7 +12,7 @@ from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.options import SETTINGS, Options
 from cerebro_db.plan import ConfigPlan, Plan, SegmentPlan
-from cerebro_db.sessions import Loopback
+from cerebro_db.sessions import Sessions
 from cerebro_db.sqltext import TableName, query
 
 
@@ -59,7 +59,7 @@ class Planned:
 
 
 def plan_fit(
-    database: Database, loopback: Loopback, request: FitRequest, options: Options, copies: List[TableName]
+    database: Database, sessions: Sessions, request: FitRequest, options: Options, copies: List[TableName]
 ) -> Planned:
     """Check every argument and read every table that a run needs.
 
@@ -79,7 +79,7 @@ def plan_fit(
     validation_table = None
     if request.validation_table is not None:
         validation_table = names.require(database, request.validation_table, "validation_table")
-    with loopback.connect() as session:
+    with sessions.connect() as session:
         for table in filter(None, (source, validation_table)):
             _require_visible(database, session, table)
         schema = made.table.schema

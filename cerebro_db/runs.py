@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from cerebro_db import autopack, catalog, hopper, outputs
@@ -14,7 +14,7 @@ from cerebro_db.database import Database, Row, one
 from cerebro_db.errors import RunError, UsageError
 from cerebro_db.plan import Plan
 from cerebro_db.planning import FitRequest, Planned, plan_fit
-from cerebro_db.sessions import Loopback, ServerError, interruptible, why_lost
+from cerebro_db.sessions import ServerError, Sessions, interruptible, why_lost
 from cerebro_db.sqltext import TableName, query
 from cerebro_db.strategies import registry
 from cerebro_db.strategies.base import Strategy
@@ -26,10 +26,12 @@ QUERY_CANCELED = "57014"
 
 @dataclass(frozen=True)
 class Host:
-    """Where the coordinator runs: the caller's session, and how it looks for interrupts."""
+    """Where the coordinator runs: the caller's session, how it looks for interrupts, and how it opens sessions."""
 
     database: Database
     check: Callable[[], None]
+    #: Given the seconds that a session waits for a lock.
+    sessions: Callable[[float], Sessions]
 
 
 def fit(host: Host, request: FitRequest) -> Row:
@@ -39,13 +41,13 @@ def fit(host: Host, request: FitRequest) -> Row:
     """
     started = time.monotonic()
     options = request.parsed_options(host.database)
-    with interruptible(host.check) as check, Loopback(host.database, options.lock_seconds) as loopback:
+    with interruptible(host.check) as check, host.sessions(options.lock_seconds) as sessions:
         copies: List[TableName] = []
         try:
-            planned = plan_fit(host.database, loopback, request, options, copies)
-            run_id = _train_new(Host(host.database, check), loopback, planned)
+            planned = plan_fit(host.database, sessions, request, options, copies)
+            run_id = _train_new(replace(host, check=check), sessions, planned)
         except UsageError:  # no run has begun: a refused call leaves nothing behind
-            with loopback.connect() as session:
+            with sessions.connect() as session:
                 autopack.drop(session, copies)
             raise
     return _deliver(host, run_id, planned.plan, started)
@@ -89,20 +91,20 @@ def forget(database: Database, run_id: int) -> None:
     database.rows(query("catalog", "forget_run"), run_id=run_id)
 
 
-def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
+def _train_new(host: Host, sessions: Sessions, planned: Planned) -> int:
     plan = planned.plan
-    strategy = registry.open_strategy(plan, loopback)
+    strategy = registry.open_strategy(plan, sessions)
     try:
         first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
         strategy.check(plan, first)
         _await_sessions(host, strategy)
-        with loopback.connect() as control:
+        with sessions.connect() as control:
             with control.transaction():
                 log = catalog.start_run(control, plan, planned.heading)
                 for mst_key, weights in planned.initial.items():
                     log.save_initial(mst_key, weights)
             with _recorded(log):  # from here on a cancel is written down
-                _claim(host, log, loopback)
+                _claim(host, log, sessions)
                 _coordinate(Training(host, strategy, control, log, plan), _fresh_state(plan))
     finally:
         strategy.close()
@@ -111,22 +113,22 @@ def _train_new(host: Host, loopback: Loopback, planned: Planned) -> int:
 
 def _train_on(host: Host, run_id: int, plan: Plan) -> None:
     with ExitStack() as stack:
-        host = Host(host.database, stack.enter_context(interruptible(host.check)))
-        loopback = stack.enter_context(Loopback(host.database, plan.options.lock_seconds))
-        control = stack.enter_context(loopback.connect())
+        host = replace(host, check=stack.enter_context(interruptible(host.check)))
+        sessions = stack.enter_context(host.sessions(plan.options.lock_seconds))
+        control = stack.enter_context(sessions.connect())
         outputs.require_unchanged(control, plan)
         log = catalog.Catalog(control, run_id)
-        _claim(host, log, loopback)
+        _claim(host, log, sessions)
         stack.enter_context(_recorded(log))
-        strategy = registry.open_strategy(plan, loopback)
+        strategy = registry.open_strategy(plan, sessions)
         stack.callback(strategy.close)
         _await_sessions(host, strategy)
         _coordinate(Training(host, strategy, control, log, plan), _resumed_state(plan, log))
 
 
-def _claim(host: Host, log: catalog.Catalog, loopback: Loopback) -> None:
+def _claim(host: Host, log: catalog.Catalog, sessions: Sessions) -> None:
     """Become the run's only coordinator, and the one that madlib_mop_cancel finds."""
-    if not log.claim(loopback.caller_pid):
+    if not log.claim(sessions.caller_pid):
         raise RunError(f"run {log.run_id} is still running; watch it in cerebro.progress")
     host.database.rows(query("catalog", "mark_coordinator"), run_id=log.run_id)
 
@@ -164,7 +166,6 @@ class Training:
     control: PsycopgDatabase
     log: catalog.Catalog
     plan: Plan
-
 
     def check(self) -> None:
         """Look for interrupts, and whether the run still holds the lock that makes it the only one."""

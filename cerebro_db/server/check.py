@@ -130,7 +130,7 @@ def _sessions(database: Database) -> Iterator[Item]:
 
 
 def _loopback(database: Database) -> Iterator[Item]:
-    from cerebro_db.sessions import Loopback  # needs psycopg2, which may be what is missing
+    from cerebro_db.loopback import Loopback  # needs psycopg2, which may be what is missing
 
     loopback = Loopback(database, lock_seconds=LOCK_SECONDS)
     try:

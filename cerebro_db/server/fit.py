@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Dict, List, Optional
 
 from cerebro_db.server import signals
@@ -43,5 +44,7 @@ def forget(plpy: Any, run_id: int) -> None:
 
 
 def _host(plpy: Any) -> Any:
+    database = PlpyDatabase(plpy)
+    sessions = partial(signals.load("cerebro_db.loopback").Loopback, database)
     # A trivial statement is how PL/Python looks for a cancel or a timeout.
-    return signals.load(_RUNS).Host(PlpyDatabase(plpy), lambda: plpy.execute("select 1"))
+    return signals.load(_RUNS).Host(database, lambda: plpy.execute("select 1"), sessions)

@@ -10,7 +10,7 @@ import psycopg2
 from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.hopper import Event, HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
 from cerebro_db.plan import Plan
-from cerebro_db.sessions import SLOTS, Loopback, Session, wait_any
+from cerebro_db.sessions import SLOTS, Session, Sessions, wait_any
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
 from cerebro_db.weights import Shapes
@@ -24,8 +24,8 @@ class InRdbms:
 
     name: ClassVar[str] = "in_rdbms"
 
-    def __init__(self, loopback: Loopback, segments: List[int]) -> None:
-        self._loopback = loopback
+    def __init__(self, sessions: Sessions, segments: List[int]) -> None:
+        self._opener = sessions
         self._run_id: Optional[int] = None
         self._sessions: Dict[int, Session] = {}
         self._hops: Dict[int, StartHop] = {}
@@ -78,7 +78,7 @@ class InRdbms:
         self._sessions.clear()
 
     def _start(self, segment: int) -> None:
-        self._sessions[segment] = self._loopback.start()
+        self._sessions[segment] = self._opener.start()
         self._sessions[segment].send(query("strategies", "warm_up"))
 
     def _open(self, segment: int) -> None:

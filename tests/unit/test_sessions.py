@@ -8,7 +8,7 @@ import pytest
 from psycopg2 import extensions
 
 from cerebro_db import sessions
-from cerebro_db.sessions import own_address
+from cerebro_db.loopback import own_address
 from cerebro_db.sqltext import Fragment
 
 
@@ -46,7 +46,7 @@ def test_a_statement_for_an_idle_session_is_started_without_waiting(monkeypatch:
     asked = []
     monkeypatch.setattr(sessions.select, "select", lambda *lists: asked.append(lists))
     connection = Idle()
-    session = sessions.Session(connection, Fragment("set role x"))
+    session = sessions.Session(connection, "set role x")
     session.advance()
     session.send(Fragment("select 1"))
     sessions.wait_any([session], 30)
