@@ -24,7 +24,8 @@ class InRdbms:
 
     name: ClassVar[str] = "in_rdbms"
 
-    def __init__(self, sessions: Sessions, segments: List[int]) -> None:
+    def __init__(self, plan: Plan, sessions: Sessions) -> None:
+        segments = [segment.segment_id for segment in plan.segments]
         self._opener = sessions
         self._run_id: Optional[int] = None
         self._sessions: Dict[int, Session] = {}
