@@ -1,16 +1,16 @@
 """How rows become the bytes of a packed table, in SQL: one `bytea` expression per input.
 
 Numbers are `float4send` and codes `int4send` of each column, put side by side: big-endian
-">f4" and ">i4". `bytea` goes as it is. Arrays go as PostgreSQL sends them (`array_send`: a header,
-then each element behind its length) and `strip` keeps the elements only. The same expressions
-pack a table and encode the raw rows that a model predicts.
+">f4" and ">i4". `bytea` goes as it is. Arrays stay arrays here: packing has SQL functions that make
+them bytes, and a model that predicts gets them as `array_send` writes them (a header, then each
+element behind its length), of which `strip` keeps the elements only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from cerebro_db.errors import DataError
 from cerebro_db.layout import Input, Layout, Target
 from cerebro_db.sqltext import Fragment, fill, join
 
-#: Ranges of the integer dtypes that arrays are stored in.
-_RANGES = {"|u1": (0, 255), "<i2": (-32768, 32767)}
+#: An array column and the dtype it will be stored in -> the value that is read.
+SendArray = Callable[[Column, str], Fragment]
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,19 @@ class _Parts:
         return Fragment(f"w{n}.code")
 
 
-def encode(layout: Layout, selection: Selection, with_target: bool = True) -> Encoded:
+def encode(layout: Layout, selection: Selection, with_target: bool = True, packing: bool = False) -> Encoded:
     """Expressions that encode the columns of `selection` as `layout` says, mapped by position.
 
-    A NULL gives a NULL `bytea`, except where the layout imputes.
+    A NULL gives a NULL `bytea`, except where the layout imputes. For `packing`, arrays that are stored
+    as float4 are that already.
     """
     columns = dict(zip(layout.features, selection.features))
     parts = _Parts()
     sources = [[columns[name] for name in item.sources] for item in layout.inputs]
-    inputs = tuple(_input(parts, layout, item, found) for item, found in zip(layout.inputs, sources))
+    send = _narrow_array if packing else _any_array
+    inputs = tuple(_input(parts, layout, item, found, send) for item, found in zip(layout.inputs, sources))
     wires = tuple(_wire(item, found[0]) for item, found in zip(layout.inputs, sources))
-    target = _target(parts, layout.target, selection.label) if with_target else None
+    target = _target(parts, layout.target, selection.label, send) if with_target else None
     imputed = "cross join (select %(imputed)s::float8[] as imputed) as fixed"
     return Encoded(
         inner=join(", ", parts.inner),
@@ -96,11 +98,19 @@ def encode(layout: Layout, selection: Selection, with_target: bool = True) -> En
     )
 
 
-def send_array(column: Column) -> Fragment:
+def _any_array(column: Column, dtype: str) -> Fragment:
     """An array as the value that array_send takes; detoasted here, while rows are read in order."""
     # Concatenating with an empty array detoasts without touching an element; NULL must stay NULL.
     cast = "::float8[]" if column.base == "numeric" else ""
     template = f"case when {{c}} is not null then array_cat({{c}}{cast}, '{{}}') end"
+    return fill(Fragment(template), c=column.sql())
+
+
+def _narrow_array(column: Column, dtype: str) -> Fragment:
+    """The same; as float4 where that is how it will be stored, NULL for elements that are too large."""
+    if dtype != ">f4" or column.base == "float4":
+        return _any_array(column, dtype)
+    template = "{c}::real[]" if WIRE[column.base][1] == "i" else "cerebro_private.narrowed({c}::float8[])"
     return fill(Fragment(template), c=column.sql())
 
 
@@ -164,16 +174,16 @@ def _same_shape(heads: Any, dimensions: int) -> bool:
 
 
 def _converted(items: Any, dtype: str) -> Optional[bytes]:
-    if dtype in _RANGES:
-        low, high = _RANGES[dtype]
-        fits = items.min() >= low and items.max() <= high
+    if np.dtype(dtype).kind in "iu":
+        limits = np.iinfo(dtype)
+        fits = items.min() >= limits.min and items.max() <= limits.max
         return items.astype(dtype).tobytes() if fits else None
     with np.errstate(over="ignore"):
         stored = items.astype(dtype)
     return stored.tobytes() if np.isfinite(stored).all() else None
 
 
-def _input(parts: _Parts, layout: Layout, item: Input, columns: List[Column]) -> Fragment:
+def _input(parts: _Parts, layout: Layout, item: Input, columns: List[Column], send: SendArray) -> Fragment:
     if item.kind == "numeric":
         numbers = [_float(parts, layout, i, column) for i, column in enumerate(columns)]
         return parts.read(_side_by_side(numbers))
@@ -182,7 +192,7 @@ def _input(parts: _Parts, layout: Layout, item: Input, columns: List[Column]) ->
         return _side_by_side(codes)
     (column,) = columns
     if column.kind == "array":
-        return parts.read(send_array(column))
+        return parts.read(send(column, item.dtype))
     # Appending nothing detoasts, so that sorting carries the bytes and not a pointer to them.
     return parts.read(fill(Fragment("({c} || ''::bytea)"), c=column.sql()))
 
@@ -215,11 +225,11 @@ def _code(parts: _Parts, layout: Layout, words: Sequence[str], column: Column) -
     return Fragment(f"int4send((case when {word} is not null then coalesce({code}, 0) end)::int4)")
 
 
-def _target(parts: _Parts, target: Target, label: Column) -> Fragment:
+def _target(parts: _Parts, target: Target, label: Column, send: SendArray) -> Fragment:
     if target.kind == "value":
         return parts.read(Fragment(f"float4send({real(label)})"))
     if target.kind == "vector":
-        return parts.read(send_array(label))
+        return parts.read(send(label, target.dtype))
     code = parts.look_up(parts.read(label.sql()), target.classes, array_of(label))
     return Fragment(f"int4send(({code} - 1)::int4)")
 

@@ -25,7 +25,7 @@ class Input:
     column: str
     #: "array" (an image, a vector), "numeric" (stacked scalars) or "categorical" (stacked codes).
     kind: str
-    #: NumPy dtype as stored, byte order included: "|u1", "<f4", ">f4", ">i4".
+    #: NumPy dtype as stored, byte order included: "|u1", ">i2", ">f4", ">i4".
     dtype: str
     #: Shape of one example.
     shape: Tuple[int, ...]

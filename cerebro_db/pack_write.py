@@ -164,10 +164,12 @@ def _create(database: Database, output: TableName, layout: Layout) -> None:
 
 
 def _fill(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
-    encoded = encode(layout, job.source.selection)
+    encoded = encode(layout, job.source.selection, packing=True)
     label_wire = WIRE[job.source.selection.label.base] if layout.target.kind == "vector" else None
-    aggregates, values = _aggregates(layout, [*encoded.wires, label_wire])
-    expressions = [*encoded.inputs, *([encoded.target] if encoded.target else [])]
+    wires = [*encoded.wires, label_wire]
+    aggregates, values = _aggregates(layout, wires)
+    pairs = zip(layout.columns, [*encoded.inputs, *([encoded.target] if encoded.target else [])], wires)
+    expressions = [_bytes(k, *pair) for k, pair in enumerate(pairs)]
     sql = query(
         "packing",
         "pack",
@@ -188,19 +190,33 @@ def _fill(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
         database.rows(sql, **values, starts=found["starts"])
 
 
+def _bytes(k: int, item: Union[Input, Target], value: Fragment, wire: Optional[str]) -> Fragment:
+    """The bytes of an encoded value; `wire` is the dtype in which array_send writes the elements of an array."""
+    if wire is None:
+        return value
+    name = "real_bytes" if item.dtype == ">f4" else "whole_bytes"
+    return query("packing", name, slot=Fragment(f"i{k}"), value=value)
+
+
 def _aggregates(layout: Layout, wires: List[Optional[str]]) -> Tuple[Fragment, Dict[str, Any]]:
     """Per column of the packed table: its bytes from the encoded rows `b.i0`, `b.i1`, ..., and its shape."""
     parts: List[Fragment] = []
     values: Dict[str, Any] = {}
-    items: List[Union[Input, Target]] = [*layout.inputs, layout.target]
-    for k, (item, wire) in enumerate(zip(items, wires)):
+    for k, (item, wire) in enumerate(zip(layout.columns, wires)):
         slot = Fragment(f"i{k}")
-        parts.append(query("packing", "strip" if wire else "concatenate", slot=slot))
+        parts.append(query("packing", "complete" if wire else "concatenate", slot=slot))
         parts.append(query("packing", "shape", slot=slot))
         values[f"i{k}_shape"] = list(item.shape)
         if wire:
-            values.update({f"i{k}_elements": prod(item.shape), f"i{k}_wire": wire, f"i{k}_dtype": item.dtype})
+            values.update({f"i{k}_elements": prod(item.shape), f"i{k}_bytes": item.row_bytes})
+        if wire and item.dtype != ">f4":
+            values[f"i{k}_prefix"] = _prefix(int(wire[2:]), int(item.dtype[2:]))
     return join(", ", parts), values
+
+
+def _prefix(sent: int, stored: int) -> str:
+    """What array_send writes before the bytes of an element that are kept: its length, and its upper bytes."""
+    return f"{sent:08x}" + "00" * (sent - stored)
 
 
 def _unfit(database: Database, job: Job, layout: Layout) -> List[str]:

@@ -79,7 +79,7 @@ def validation_layout(database: Database, source: Source, facts: Facts, layout: 
 
 def widened(layout: Layout, item: Input, column: Column) -> Layout:
     """The layout with the next wider dtype of an integer array."""
-    wide = replace(item, dtype="<i2" if column.base == "int2" else "<f4")
+    wide = replace(item, dtype=">i2" if column.base == "int2" else ">f4")
     return replace(layout, inputs=tuple(wide if each == item else each for each in layout.inputs))
 
 
@@ -123,11 +123,11 @@ def _dtype(database: Database, source: Source, column: Column) -> str:
     if column.kind == "bytea":
         return "|u1"
     if not column.base.startswith("int"):
-        return "<f4"
+        return ">f4"
     seen = one(database, source.query("first_elements", column=column.sql()))
     if seen["smallest"] is not None and seen["smallest"] >= 0 and seen["largest"] <= 255:
         return "|u1"
-    return "<i2" if column.base == "int2" else "<f4"
+    return ">i2" if column.base == "int2" else ">f4"
 
 
 def _target(database: Database, source: Source, facts: Facts, outputs: Optional[int]) -> Target:
@@ -136,7 +136,7 @@ def _target(database: Database, source: Source, facts: Facts, outputs: Optional[
     if label.is_array:
         (width,) = facts.dims[label.name]
         _check_width(label, width, outputs)
-        return replace(target, kind="vector", dtype="<f4", shape=(width,), outputs=width)
+        return replace(target, kind="vector", dtype=">f4", shape=(width,), outputs=width)
     if label.is_real and outputs is None:
         return target
     classes = _classes(database, source, outputs)

@@ -12,6 +12,7 @@ from cerebro_db.columns import Selection, describe, select, shape_column
 from cerebro_db.database import Database, one, together
 from cerebro_db.datacheck import Facts, Source, check
 from cerebro_db.encoding import encode, gather
+from cerebro_db.environment import cores
 from cerebro_db.errors import UsageError
 from cerebro_db.layout import Layout
 from cerebro_db.pack_request import PackOptions, PackRequest, ValidationRequest
@@ -108,7 +109,9 @@ def _job(source: Source, output: TableName, facts: Facts, request: Request, segm
 
 
 def _default_segments(database: Database) -> int:
-    text = str(one(database, query("packing", "default_segments"))["segments"])
+    """Segments where nobody says: the setting cerebro.segments, else one per core that this process may use."""
+    given = one(database, query("packing", "default_segments"))["segments"]
+    text = str(cores() if given is None else given)
     if not text.strip().isdigit() or int(text) < 1:
         raise UsageError(f"the setting cerebro.segments is {text!r}, expected a whole number above 0")
     return int(text)

@@ -12,13 +12,14 @@ set local client_min_messages = warning;
 \ir functions/30_state.sql
 \ir functions/40_packed.sql
 \ir functions/50_factories.sql
+\ir functions/60_arrays.sql
 \ir schema/20_views.sql
 \ir dialect/postgresql.sql
 
 \ir ../udfs/check_plan/latest.sql
-\ir ../udfs/cpu_count/latest.sql
+
 \ir ../udfs/open_segment/latest.sql
-\ir ../udfs/strip_arrays/latest.sql
+
 \ir ../udfs/train_hop/latest.sql
 \ir ../udfs/warm_up/latest.sql
 

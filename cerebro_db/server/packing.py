@@ -1,9 +1,8 @@
-"""The preprocessors as SQL functions, and what packing needs of the server's own Python."""
+"""The preprocessors as SQL functions."""
 
 from __future__ import annotations
 
-import os
-from typing import Any, Optional
+from typing import Any
 
 from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
@@ -29,14 +28,3 @@ def validation_preprocessor_dl(plpy: Any, *arguments: Any) -> None:
     """Pack a validation table; arguments in the order of the SQL function."""
     packing = signals.load(_PACKING)
     packing.pack_validation(PlpyDatabase(plpy), packing.ValidationRequest(*arguments))
-
-
-def strip_arrays(data: bytes, rows: int, elements: int, wire: str, dtype: str) -> Optional[bytes]:
-    """Concatenated arrays as sent -> bytes of their elements; see `encoding.strip`."""
-    stripped: Optional[bytes] = signals.load("cerebro_db.encoding").strip(data, rows, elements, wire, dtype)
-    return stripped
-
-
-def cpu_count() -> int:
-    """Processors that the server may use."""
-    return len(os.sched_getaffinity(0))

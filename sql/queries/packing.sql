@@ -86,9 +86,8 @@ select random() as seed;
 select setseed(%(seed)s::float8);
 
 -- default_segments --
--- Segments where nobody says: the setting cerebro.segments, else one per processor of the server.
-select coalesce(nullif(pg_catalog.current_setting('cerebro.segments', true), ''), cerebro_private.cpu_count()::text)
-       as segments;
+-- Segments where nobody says: the setting cerebro.segments, NULL without one.
+select nullif(pg_catalog.current_setting('cerebro.segments', true), '') as segments;
 
 -- create_packed --
 -- An empty packed table: bytes and shapes per input, then where each buffer is.
@@ -116,10 +115,18 @@ select {aggregates}, b.buffer_id, b.buffer_id / %(buffers_per_segment)s::integer
          order by buffer_id, s.shuffle offset 0) as b
  group by b.buffer_id;
 
--- strip --
--- Arrays as sent, concatenated, to bytes of their elements; NULL when an element does not fit.
-cerebro_private.strip_arrays(string_agg(array_send(b.{slot}), ''::bytea), count(*)::integer
-                           , %({slot}_elements)s::integer, %({slot}_wire)s::text, %({slot}_dtype)s::text);
+-- whole_bytes --
+-- An array of whole numbers as the bytes of its elements; too long when one does not fit.
+cerebro_private.whole_bytes({value}, %({slot}_prefix)s::text, %({slot}_elements)s::integer);
+
+-- real_bytes --
+-- An array of float4 as the bytes of its elements; NULL when one is not finite.
+cerebro_private.real_bytes({value}, %({slot}_elements)s::integer);
+
+-- complete --
+-- Encoded rows to the bytes of a buffer; NULL when those of a row are missing or too long.
+case when count(b.{slot}) = count(*) and octet_length(string_agg(b.{slot}, ''::bytea)) = count(*) * %({slot}_bytes)s::bigint
+     then string_agg(b.{slot}, ''::bytea) end;
 
 -- unfit_buffers --
 -- Buffers per column whose arrays did not fit, and the rows packed.

@@ -52,7 +52,7 @@ def test_every_row_is_packed_once_with_all_its_values(t: PsycopgDatabase, pack: 
     assert kinds == [
         ("numeric_features", "numeric", ">f4", (2,)),
         ("categorical_features", "categorical", ">i4", (1,)),
-        ("x", "array", "<f4", (2,)),
+        ("x", "array", ">f4", (2,)),
         ("b", "array", "|u1", (2,)),
     ]
     assert got.layout.inputs[1].vocabulary == (("w0", "w1", "w2", "w3"),)
@@ -133,10 +133,10 @@ def test_a02_arrays_of_every_number_type(pg: PsycopgDatabase, pack: Pack, kind: 
     got = decode(pg, "p")
     ids = got.column("id").astype(int)
     np.testing.assert_array_equal(got.inputs["x"], ids[:, None] * np.arange(1, 1201) % 7)
-    assert got.layout.inputs[1].dtype == ("|u1" if kind.startswith("int") else "<f4")
+    assert got.layout.inputs[1].dtype == ("|u1" if kind.startswith("int") else ">f4")
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [("int2", "<i2"), ("int4", "<f4")])
+@pytest.mark.parametrize(("kind", "dtype"), [("int2", ">i2"), ("int4", ">f4")])
 def test_integer_arrays_widen_when_a_late_row_needs_it(
     pg: PsycopgDatabase, pack: Pack, kind: str, dtype: str
 ) -> None:
@@ -296,7 +296,7 @@ def test_a26_array_labels_stay_float32(pg: PsycopgDatabase, pack: Pack) -> None:
     ids = got.column("id").astype(int)
     np.testing.assert_array_equal(got.target, np.eye(3)[ids % 3])
     target = got.layout.target
-    assert (target.kind, target.dtype, target.outputs) == ("vector", "<f4", 3)
+    assert (target.kind, target.dtype, target.outputs) == ("vector", ">f4", 3)
     pack("a26", "q", "z", "id")
     got = decode(pg, "q")
     ids = got.column("id")

@@ -60,7 +60,7 @@ def test_columns_map_by_position_and_codes_are_those_of_training(v: PsycopgDatab
     assert got.layout.normalizing_const == 2.0
     assert [item.mean for item in got.layout.inputs] == [item.mean for item in training.inputs]
     # The training arrays fit bytes, these do not.
-    assert (training.inputs[2].dtype, got.layout.inputs[2].dtype) == ("|u1", "<f4")
+    assert (training.inputs[2].dtype, got.layout.inputs[2].dtype) == ("|u1", ">f4")
     assert max(got.segments) == 2
     (summary,) = v.rows(Fragment("select * from q_summary"))
     assert (summary["num_classes"], summary["segments"], summary["seed"]) == ([4], 3, 9)
