@@ -9,18 +9,36 @@ from typing import Iterator, Tuple
 import psycopg2
 
 from cerebro_db.client import PsycopgDatabase
+from cerebro_db.database import one
 from cerebro_db.errors import SetupError
-from cerebro_db.sqltext import Fragment, root
+from cerebro_db.health import WITHOUT_PLPYTHON, plpython_remedy
+from cerebro_db.sqltext import Fragment, query, root
 
 _COMMAND = re.compile(r"^\\(\w+)\s*(.*?)\s*$")
 
 
-def install(database: PsycopgDatabase) -> None:
-    """Install or refresh cerebro in the connected database, as a superuser; keeps runs and models.
+def install(database: PsycopgDatabase) -> bool:
+    """Install or refresh cerebro in the connected database; keeps runs and models.
 
-    New sessions see it on their search path. Raises SetupError, with nothing left behind.
+    As a superuser with all functions, when the server has plpython3u; else, and as the owner of the database
+    with CREATEROLE, without those in PL/Python, which a notice says. Gives whether they are there. New sessions
+    see it on their search path. Raises SetupError, with nothing left behind.
     """
-    _run(database, root() / "sql" / "install.sql")
+    found = one(database, query("check", "plpython"))
+    complete = bool(found["superuser"] and found["available"])
+    if not complete and found["superuser"] and found["used"]:
+        raise SetupError(
+            "this database has cerebro's functions in PL/Python, but the server has no plpython3u any more; "
+            "install it again on the server's host, or uninstall first: psql -f sql/uninstall.sql"
+        )
+    _run(database, root() / "sql" / ("install.sql" if complete else "install_without_python.sql"))
+    if not complete:
+        why = "the server has no plpython3u" if found["superuser"] else "this role is no superuser"
+        database.notice(
+            f"installed without functions in PL/Python, because {why}: {WITHOUT_PLPYTHON}; "
+            f"for these {plpython_remedy(database)}"
+        )
+    return complete
 
 
 def uninstall(database: PsycopgDatabase) -> None:

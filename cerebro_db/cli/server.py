@@ -10,16 +10,20 @@ import typer
 from rich.table import Table
 
 from cerebro_db.cli.output import Dsn, Json, console, notice, print_json
-from cerebro_db.client import connect
+from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.cluster import Cluster, Status
-from cerebro_db.database import Row
-from cerebro_db.errors import SetupError
+from cerebro_db.database import Row, one
+from cerebro_db.errors import CerebroError, SetupError
+from cerebro_db.health import CLIENT_PROBES, items
 from cerebro_db.install import install as install_into
 from cerebro_db.sqltext import query
 
 Segments = Annotated[
     Optional[int], typer.Option(min=1, help="Segments of newly packed tables; default: keep, 4 at first.")
 ]
+
+#: What a probe may run into.
+_FAILURES = (psycopg2.Error, CerebroError, ImportError, OSError, ValueError, LookupError)
 
 
 def register(app: typer.Typer) -> None:
@@ -50,15 +54,18 @@ def dsn(json: Json = False) -> None:
 
 
 def install(dsn: Dsn = None, json: Json = False) -> None:
-    """Install cerebro into a database, as a superuser; again is fine and keeps runs and models."""
+    """Install cerebro into a database; again is fine and keeps runs and models.
+
+    As a superuser; or as the owner of the database with CREATEROLE, then without functions in PL/Python.
+    """
     with connect(dsn, on_notice=notice) as database:
-        install_into(database)
+        complete = install_into(database)
         facts = database.rows(query("check", "server"))[0]
-        for row in database.rows(query("check", "all")):
+        for row in _rows(database):
             if not row["ok"]:
                 notice(f"the server lacks something: {row['item']}: {row['value']}; {row['remedy']}")
     if json:
-        print_json({"database": facts["database"], "version": facts["installed"]})
+        print_json({"database": facts["database"], "version": facts["installed"], "plpython": complete})
     else:
         typer.echo(f"cerebro-db {facts['installed']} is installed in database {facts['database']}")
 
@@ -76,13 +83,19 @@ def check(dsn: Dsn = None, json: Json = False) -> None:
 
 def _checked(dsn: Optional[str]) -> List[Row]:
     with connect(dsn, on_notice=notice) as database:
-        try:
-            return database.rows(query("check", "all"))
-        except (psycopg2.errors.UndefinedFunction, psycopg2.errors.InvalidSchemaName) as error:
+        if not database.rows(query("cli", "installed"))[0]["installed"]:
             name = database.connection.info.dbname
             raise SetupError(
                 f"cerebro-db is not installed in database {name!r}; install it with 'cerebro-db install'"
-            ) from error
+            )
+        return _rows(database)
+
+
+def _rows(database: PsycopgDatabase) -> List[Row]:
+    """The items as the server tells them; from here, where it has no PL/Python."""
+    if one(database, query("check", "plpython"))["used"]:
+        return database.rows(query("check", "all"))
+    return [asdict(item) for item in items(database, _FAILURES, CLIENT_PROBES)]
 
 
 def _table(rows: List[Row]) -> Table:

@@ -47,11 +47,3 @@ language sql immutable as $sql$
 $sql$;
 comment on function cerebro_private.rank(text, double precision, double precision) is
     'Sort key of a config, smaller is better, NULL when it has no usable value.';
-
-create or replace function cerebro_private.loopback()
-returns table (socket_directories text, port integer, listen_addresses text, superuser name)
-language sql stable security definer set search_path = pg_catalog, pg_temp as $sql$
-    select current_setting('unix_socket_directories'), current_setting('port')::integer
-         , current_setting('listen_addresses'), (select rolname from pg_roles where oid = 10)
-$sql$;
-comment on function cerebro_private.loopback() is 'How a session of this server reaches the server itself.';

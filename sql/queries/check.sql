@@ -30,3 +30,11 @@ select current_user::text as caller
 -- all --
 -- Every item of madlib_mop_check.
 select item, value, ok, remedy from cerebro.madlib_mop_check();
+
+-- plpython --
+-- Whether the caller may use PL/Python, and whether the server has it.
+select (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user) as superuser
+     , exists (select 1 from pg_catalog.pg_available_extensions e where e.name = 'plpython3u') as available
+     , exists (select 1 from pg_catalog.pg_proc p
+                 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+                where n.nspname = 'cerebro' and p.proname = 'madlib_mop_check') as used;

@@ -1,24 +1,32 @@
--- What must be there first: a superuser, PL/Python, the roles and the schemas.
-
-do $body$
-begin
-    if not (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user) then
-        raise exception 'cerebro-db is installed by a superuser, and role % is none', quote_ident(current_user)
-              using errcode = 'insufficient_privilege'
-                  , hint = 'ask the administrator of the server to run: cerebro-db install --dsn ...';
-    end if;
-end
-$body$;
+-- What must be there first: the rights of the installer, the roles and the schemas.
 
 do $body$
 declare
-    major text := current_setting('server_version_num')::integer / 10000;
+    foreign_owner text;
+    roles integer := (select count(*) from pg_catalog.pg_roles r where r.rolname in ('cerebro_user', 'cerebro_admin'));
 begin
-    create extension if not exists plpython3u;
-exception when undefined_file or feature_not_supported then
-    raise exception 'the server has no language plpython3u'
-          using errcode = 'undefined_file'
-              , hint = 'install it on the server''s host; on Debian: apt-get install postgresql-plpython3-' || major;
+    if not (select pg_has_role(d.datdba, 'usage') from pg_catalog.pg_database d where d.datname = current_database()) then
+        raise exception 'cerebro-db is installed by a superuser or the owner of the database, and role % is neither'
+                      , quote_ident(current_user)
+              using errcode = 'insufficient_privilege'
+                  , hint = 'ask the administrator of the server to run: cerebro-db install --dsn ...';
+    end if;
+    select pg_get_userbyid(n.nspowner) into foreign_owner
+      from pg_catalog.pg_namespace n
+     where n.nspname in ('cerebro', 'cerebro_private') and not pg_has_role(n.nspowner, 'usage');
+    if found then
+        raise exception 'schemas cerebro and cerebro_private belong to role %, which installed them, and role % is no member'
+                      , quote_ident(foreign_owner), quote_ident(current_user)
+              using errcode = 'insufficient_privilege'
+                  , hint = 'install as that role';
+    end if;
+    if roles < 2 and not (select r.rolcreaterole or r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user) then
+        raise exception 'the roles cerebro_user and cerebro_admin are missing, and role % may not create roles'
+                      , quote_ident(current_user)
+              using errcode = 'insufficient_privilege'
+                  , hint = 'have an administrator run: create role cerebro_user; create role cerebro_admin;'
+                        || ' grant cerebro_user to cerebro_admin';
+    end if;
 end
 $body$;
 
@@ -32,9 +40,14 @@ begin
     loop
         execute format('create role %I nologin', missing);
     end loop;
+    -- From PostgreSQL 16 on only those who have ADMIN on a role may grant it: not every installer has.
+    if not exists (select 1 from pg_catalog.pg_auth_members m
+                    where m.roleid = (select r.oid from pg_catalog.pg_roles r where r.rolname = 'cerebro_user')
+                      and m.member = (select r.oid from pg_catalog.pg_roles r where r.rolname = 'cerebro_admin')) then
+        grant cerebro_user to cerebro_admin;
+    end if;
 end
 $body$;
-grant cerebro_user to cerebro_admin;
 
 create schema if not exists cerebro;
 comment on schema cerebro is 'Deep-learning model selection: functions and views for users.';
