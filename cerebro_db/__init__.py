@@ -7,12 +7,27 @@ import typing
 
 __version__ = "0.1.0"
 
-__all__ = ["CerebroError", "Run", "evaluate", "find_run", "fit", "predict", "resume", "status"]
+#: Public name -> the module that it lives in.
+_HOMES = {
+    "CerebroError": "errors",
+    "Run": "api",
+    "evaluate": "tables",
+    "find_run": "api",
+    "fit": "api",
+    "generate_model_configs": "tables",
+    "load_model_arch": "tables",
+    "load_model_selection_table": "tables",
+    "pack": "tables",
+    "pack_validation": "tables",
+    "predict": "tables",
+    "resume": "api",
+    "status": "api",
+}
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> typing.Any:
     """Public names load when they are used: in a database backend, `import cerebro_db` must stay light."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "errors" if name == "CerebroError" else "api"
-    return getattr(importlib.import_module(f"cerebro_db.{home}"), name)
+    return getattr(importlib.import_module(f"cerebro_db.{_HOMES[name]}"), name)

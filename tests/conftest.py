@@ -11,8 +11,10 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Callable, Iterator, List, Optional
 
 import psycopg2
@@ -24,6 +26,7 @@ from cerebro_db.errors import CerebroError, SetupError
 from cerebro_db.install import install
 from cerebro_db.postgres import find_binaries
 from cerebro_db.sqltext import Fragment, fill, ident, query
+from tests.managed import Managed, managed_database, server_without_python
 from tests.support import wait_until
 
 #: Segments of packed tables in tests, unless a test sets its own.
@@ -125,6 +128,29 @@ def empty_dsn(pg_server: str) -> Iterator[str]:
     _create(pg_server, name)
     yield make_dsn(pg_server, dbname=name)
     _drop(pg_server, name)
+
+
+@pytest.fixture(scope="session")
+def plain_server() -> Iterator[str]:
+    """DSN of a throwaway PostgreSQL that has no plpython3u, as superuser."""
+    with tempfile.TemporaryDirectory(prefix="cerebro-plain-", dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)  # the server's user must get in
+        with server_without_python(Path(folder)) as dsn:
+            yield dsn
+
+
+@pytest.fixture
+def managed(plain_server: str) -> Iterator[Managed]:
+    """A database of a role with CREATEROLE on a server without plpython3u; nothing is installed."""
+    with managed_database(plain_server, next(_numbers), _drop) as found:
+        yield found
+
+
+@pytest.fixture
+def managed_here(pg_server: str) -> Iterator[Managed]:
+    """The same on the server that has plpython3u, where only a superuser may use it."""
+    with managed_database(pg_server, next(_numbers), _drop) as found:
+        yield found
 
 
 @contextmanager

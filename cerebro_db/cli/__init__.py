@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from cerebro_db import __version__
-from cerebro_db.cli import runs, server
+from cerebro_db.cli import configs, runs, server, tables
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
 
@@ -50,4 +50,6 @@ def main(
 
 
 server.register(app)
+tables.register(app)
+configs.register(app)
 runs.register(app)

@@ -117,7 +117,7 @@ def status(
     json: Json = False,
 ) -> None:
     """Show how far a run is with its configs, or one line for each of your runs."""
-    with _session(dsn) as database:
+    with installed_session(dsn) as database:
         snapshot = None if run_id is None else take_snapshot(database, run_id)
         rows = database.rows(query("cli", "progress"), run_id=run_id)
     if json:
@@ -140,7 +140,7 @@ def report(
     target = output or Path(f"cerebro-run-{run_id}.html")
     if not target.absolute().parent.is_dir():
         raise UsageError(f"folder {target.absolute().parent} does not exist; give another --output")
-    with _session(dsn) as database:
+    with installed_session(dsn) as database:
         path = write_report(database, run_id, target)
     if json:
         print_json({"run_id": run_id, "path": path})
@@ -151,7 +151,7 @@ def report(
 def _watched(dsn: Optional[str], json: bool, sql: Fragment, values: Dict[str, Any]) -> None:
     """Run a statement that coordinates a run, with progress on stderr and its row on stdout."""
     notes: List[str] = []
-    with _session(dsn) as watcher, connect(dsn, on_notice=notes.append) as worker:
+    with installed_session(dsn) as watcher, connect(dsn, on_notice=notes.append) as worker:
         watch = Watch(watcher, Statement(worker, sql, **values))
         try:
             row = watch.follow(_display())
@@ -198,7 +198,7 @@ def _print(shown: RenderableType) -> None:
     wide.print(shown)
 
 
-def _session(dsn: Optional[str]) -> PsycopgDatabase:
+def installed_session(dsn: Optional[str]) -> PsycopgDatabase:
     """A session in a database that has cerebro; raises SetupError otherwise."""
     database = connect(dsn, on_notice=notice)
     facts = one(database, query("cli", "installed"))

@@ -26,17 +26,6 @@ select r.* from cerebro.madlib_mop_resume(%(run_id)s::integer) r
 -- How far a run is, or all of the caller's.
 select s.* from cerebro.madlib_mop_status(%(run_id)s::integer) s
 
--- evaluate --
--- Loss and metric of one config over a packed table.
-select cerebro.madlib_mop_evaluate(
-           %(models)s::text, %(table)s::text, %(output)s::text, mst_key := %(mst_key)s::integer)
-
--- predict --
--- Predict raw rows with one config.
-select cerebro.madlib_mop_predict(
-           %(models)s::text, %(table)s::text, %(id_col)s::text, %(independent_varname)s::text
-         , %(output)s::text, %(pred_type)s::text, mst_key := %(mst_key)s::integer)
-
 -- run --
 -- One run of the caller.
 select r.* from cerebro.run r where r.run_id = %(run_id)s

@@ -40,3 +40,13 @@ select p.run_id, p.name, p.status, p.hops_done, p.hops_total, p.percent::double 
   from cerebro.progress p
  where %(run_id)s::integer is null or p.run_id = %(run_id)s::integer
  order by p.run_id
+
+-- packed --
+-- What packing made.
+select s.source_table, s.output_table, s.rows, s.segments, s.seed, s.nulls, s.dropped_rows, s.buffer_size
+     , (select count(*) from {packed}) as buffers
+  from {summary} s
+
+-- evaluation --
+-- The result of an evaluation.
+select e.loss, e.metric, e.metrics_type, e.loss_type, e.mst_key, e.rows from {output} e
