@@ -6,10 +6,9 @@ connection is used and left to the caller.
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Dict, Iterator, Optional, TypeVar, Union
+from typing import Any, Dict, Iterator, Optional, Union
 
 import pandas as pd
 from sqlalchemy import Connection, Engine, create_engine
@@ -18,14 +17,10 @@ from sqlalchemy.pool import NullPool
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.errors import SQL_ERRORS, CerebroError
+from cerebro_db.jobs import Job, Result, run
 from cerebro_db.sqltext import Fragment, TableName, query
 
 Server = Union[None, str, Engine, Connection]
-Check = Callable[[], None]
-Result = TypeVar("Result")
-
-#: Between two requests to cancel a statement that goes on [s].
-_CANCEL_SECONDS = 0.2
 
 
 @contextmanager
@@ -57,36 +52,12 @@ def driver(connection: Connection) -> Any:
     return connection.connection.driver_connection
 
 
-def perform(server: Server, job: Callable[[PsycopgDatabase, Check], Result]) -> Result:
+def perform(server: Server, job: Job[Result]) -> Result:
     """Do a job in this process, all of it or nothing: of the caller's own connection, in a savepoint."""
     with open_connection(server) as connection:
         own = isinstance(server, Connection) and not driver(connection).autocommit
         with connection.begin_nested() if own else nullcontext():
             return run(PsycopgDatabase(driver(connection)), job)
-
-
-def run(database: PsycopgDatabase, job: Callable[[PsycopgDatabase, Check], Result]) -> Result:
-    """Do a job in one transaction. It has a thread of its own, so that Ctrl-C is seen, and ends it."""
-    stopped = threading.Event()
-
-    def check() -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-
-    def work() -> Result:
-        with database.transaction():
-            return job(database, check)
-
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work)
-        try:
-            return done.result()
-        except KeyboardInterrupt:
-            stopped.set()
-            while not done.done():
-                database.connection.cancel()
-                wait([done], _CANCEL_SECONDS)
-            raise
 
 
 def called(server: Server, sql: Fragment, values: Dict[str, Any]) -> Dict[str, Any]:

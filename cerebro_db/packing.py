@@ -38,6 +38,7 @@ __all__ = [
     "pack_validation",
     "read_packed",
     "select",
+    "training_label",
 ]
 
 Request = Union[PackRequest, ValidationRequest]
@@ -87,6 +88,11 @@ def pack_validation(database: Database, request: ValidationRequest) -> Layout:
         layout = validation_layout(database, source, facts, training.layout)
         job = _job(source, output, facts, request, training.segment_count, training.seed)
         return write(database, job, layout)
+
+
+def training_label(database: Database, training: str) -> str:
+    """The label column of a packed training table, as dependent_varname names it."""
+    return names.literal(TableName(None, read_packed(database, training, "training table").layout.target.source))
 
 
 def _like(database: Database, table: TableName, request: ValidationRequest, layout: Layout) -> Selection:

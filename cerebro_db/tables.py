@@ -14,11 +14,12 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
 import pandas as pd
 
-from cerebro_db import names, packing, prediction, selection
+from cerebro_db import packing, selection
 from cerebro_db.client import PsycopgDatabase
-from cerebro_db.connections import Check, Server, perform, table_frame
+from cerebro_db.connections import Server, perform, table_frame
 from cerebro_db.errors import unknown
-from cerebro_db.packing import SUMMARY, PackOptions, PackRequest, ValidationRequest, read_packed
+from cerebro_db.jobs import Check
+from cerebro_db.packing import SUMMARY, PackOptions, PackRequest, ValidationRequest
 from cerebro_db.sqltext import TableName
 
 #: Parameters as text (a MADlib string, JSON) or as a mapping.
@@ -62,17 +63,12 @@ def pack_validation(
     values = _known(arguments, ("buffer_size", "distribution_rules"))
 
     def job(database: PsycopgDatabase, check: Check) -> None:
-        label = dependent_varname or training_label(database, training)
+        label = dependent_varname or packing.training_label(database, training)
         request = ValidationRequest(source, output, label, independent_varname, training, **values)
         packing.pack_validation(database, request)
 
     perform(server, job)
     return table_frame(server, TableName.parse(output).suffixed(SUMMARY))
-
-
-def training_label(database: PsycopgDatabase, training: str) -> str:
-    """The label column of a packed training table, as SQL names it."""
-    return names.literal(TableName(None, read_packed(database, training, "training table").layout.target.source))
 
 
 def load_model_arch(
@@ -136,6 +132,8 @@ def evaluate(
     server: Server, models: str, table: str, output: str, mst_key: Optional[int] = None
 ) -> pd.DataFrame:
     """Evaluate one config, or the best, on a packed table: the row of the table `output`, which is made."""
+    from cerebro_db import prediction  # loads torch
+
     request = prediction.EvaluateRequest(models, table, output, mst_key=mst_key)
     perform(server, lambda database, check: prediction.evaluate(database, request, check))
     return table_frame(server, TableName.parse(output))
@@ -146,6 +144,8 @@ def predict(server: Server, models: str, table: str, id_col: str, output: str, *
 
     `arguments` are independent_varname, pred_type and mst_key of madlib_mop_predict.
     """
+    from cerebro_db import prediction  # loads torch
+
     values = {"independent_varname": None, **_known(arguments, ("independent_varname", "pred_type", "mst_key"))}
     values["pred_type"] = str(values.get("pred_type", "prob"))
     request = prediction.PredictRequest(models, table, id_col, output_table=output, **values)

@@ -1,4 +1,4 @@
-"""The command `cerebro-db`: exit codes 0 done, 1 an error in one line on stderr, 2 wrong usage."""
+"""The command `cerebro-db`: exit codes 0 done, 1 an error in one line on stderr, 2 wrong usage, 130 Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class OneLineErrors(TyperGroup):
         except (CerebroError, psycopg2.Error) as error:
             error_line(error)
             raise typer.Exit(1) from error
+        except KeyboardInterrupt:
+            raise typer.Exit(runs.INTERRUPTED) from None
 
 
 def _show_version(wanted: bool) -> None:

@@ -13,9 +13,9 @@ import typer
 from cerebro_db import names, selection
 from cerebro_db.cli.output import Dsn, Json, console, print_json
 from cerebro_db.cli.runs import installed_session
-from cerebro_db.connections import run
 from cerebro_db.database import Database
 from cerebro_db.errors import SetupError, UsageError, unknown
+from cerebro_db.jobs import run
 
 _GRID = ("compile_params_grid", "fit_params_grid", "search_type", "num_configs", "random_state")
 _LISTS = ("compile_params_list", "fit_params_list")

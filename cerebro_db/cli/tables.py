@@ -1,4 +1,7 @@
-"""Commands that make tables in the database, working from here: pack, evaluate, predict."""
+"""Commands that make tables in the database, working from here: pack, evaluate, predict.
+
+Torch takes seconds to load, so what needs it is imported by the commands that do.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cerebro_db import packing, prediction, tables
+from cerebro_db import packing
 from cerebro_db.cli.output import Dsn, Json, console, print_json
 from cerebro_db.cli.runs import installed_session
 from cerebro_db.client import PsycopgDatabase
-from cerebro_db.connections import Check, run
 from cerebro_db.database import Row, one
 from cerebro_db.errors import UsageError
+from cerebro_db.jobs import Check, run
 from cerebro_db.packing import SUMMARY, PackOptions, PackRequest, ValidationRequest
 from cerebro_db.report import words
 from cerebro_db.sqltext import TableName, query
@@ -69,7 +72,7 @@ def pack(
 
     def job(database: PsycopgDatabase, check: Check) -> None:
         if training is not None:
-            named = label or tables.training_label(database, training)
+            named = label or packing.training_label(database, training)
             request = ValidationRequest(source, output, named, features, training, buffer_size)
             packing.pack_validation(database, request)
             return
@@ -101,6 +104,8 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Compute loss and metric of a trained config over a packed table."""
+    from cerebro_db import prediction
+
     request = prediction.EvaluateRequest(models, table, output, mst_key=mst_key)
     with installed_session(dsn) as database:
         run(database, lambda session, check: prediction.evaluate(session, request, check))
@@ -128,6 +133,8 @@ def predict(
     json: Json = False,
 ) -> None:
     """Predict the rows of a table with a trained config, into a table."""
+    from cerebro_db import prediction
+
     request = prediction.PredictRequest(models, table, id_col, features, output, pred_type, mst_key=mst_key)
     with installed_session(dsn) as database:
         rows = run(database, lambda session, check: prediction.predict(session, request, check))

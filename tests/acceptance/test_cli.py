@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Dict, List
 
 import pytest
 
 from cerebro_db import __version__
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.database import one
+from tests.acceptance.shell import Shell
 from tests.runs import ADAM, MLP, make_images, make_selection, pack, sql
 from tests.support import wait_until
 
@@ -23,36 +23,6 @@ pytestmark = pytest.mark.slow
 SELECTION = {key: (MLP, {**ADAM, "lr": lr}, "batch_size=16") for key, lr in ((1, 0.01), (2, 0.001))}
 #: Hops of the run that is stopped by Ctrl-C: long enough to be stopped, short enough to be finished.
 LONG_EPOCHS, LONG_HOPS = 100, 2 * 2 * 100
-
-
-class Shell:
-    """Runs the command against one database."""
-
-    def __init__(self, dsn: str, folder: Path) -> None:
-        self._dsn = dsn
-        self._folder = folder
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-        return subprocess.Popen(
-            [sys.executable, "-m", "cerebro_db.cli", *words, "--dsn", self._dsn], cwd=self._folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-
-    def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        process = self.start(*words)
-        stdout, stderr = process.communicate(timeout=120)
-        assert process.returncode == code, stderr
-        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--json").stdout)
-
-    def error(self, *words: str) -> str:
-        """The last line on stderr of a command that must fail; nothing goes to stdout."""
-        done = self(*words, code=1)
-        assert done.stdout == ""
-        return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture

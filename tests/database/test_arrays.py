@@ -24,9 +24,8 @@ def both(database: PsycopgDatabase, kind: str, items: str, elements: int, dtype:
         "|u1": f"cerebro_private.whole_bytes(a, '{_prefix(kind, 1)}', {elements})",
         ">i2": f"cerebro_private.whole_bytes(a, '{_prefix(kind, 2)}', {elements})",
     }[dtype]
-    (row,) = database.rows(
-        Fragment(f"select {ours} as ours, array_send(a) as sent from (select %(items)s::text::{kind}[] as a) t"), items=items
-    )
+    array = f"(select %(items)s::text::{kind}[] as a) t"
+    (row,) = database.rows(Fragment(f"select {ours} as ours, array_send(a) as sent from {array}"), items=items)
     size = {"|u1": 1, ">i2": 2, ">f4": 4}[dtype] * elements
     made = row["ours"] if row["ours"] is not None and len(row["ours"]) == size else None
     return [made, strip(row["sent"], 1, elements, WIRES[kind], dtype)]
@@ -63,7 +62,9 @@ def test_reals(pg_module: PsycopgDatabase, kind: str, items: List[Any]) -> None:
     assert ours == theirs
 
 
-WHOLES = [[0, 255], [0, 0, 0], [4, 4, 4], [2, 8, 4, 0], [256, 0], [-1, 0], [1024, 4, 0], [None, 4], [4, None], [32767, 4]]
+WHOLES = [
+    [0, 255], [0, 0, 0], [4, 4, 4], [2, 8, 4, 0], [256, 0], [-1, 0], [1024, 4, 0], [None, 4], [4, None], [32767, 4],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["int2", "int4", "int8"])

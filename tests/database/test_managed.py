@@ -17,6 +17,7 @@ from sqlalchemy import create_engine, text
 
 import cerebro_db
 from cerebro_db import runs
+from cerebro_db.architecture import Architecture, build
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.errors import DataError, ExistsError, SetupError, UsageError
 from cerebro_db.install import install, uninstall
@@ -56,19 +57,16 @@ def put_model(session: PsycopgDatabase, packed: str, name: str) -> torch.nn.Modu
     torch.manual_seed(1)
     module = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     layout = read_packed(session, packed).layout
-    from cerebro_db.architecture import Architecture, build
-
     arch = {"model": "mlp", "hidden": [8]}
     built = build(Architecture.parse(json.dumps(arch)), layout, "cross_entropy", {})
     state = dict(zip(built.state_dict(), module.state_dict().values()))
-    session.rows(
-        sql(f"create table {name} as select 1 as mst_key, %(weights)s::bytea as model_weights, %(arch)s::json as model_arch"),
-        weights=save(state), arch=json.dumps(arch),
-    )
+    columns = "1 as mst_key, %(weights)s::bytea as model_weights, %(arch)s::json as model_arch"
+    session.rows(sql(f"create table {name} as select {columns}"), weights=save(state), arch=json.dumps(arch))
     session.rows(sql(
         f"create table {name}_info as select 1 as mst_key, 'cross_entropy'::text as loss_type"
         ", array['accuracy']::text[] as metrics_type, 0.5::float8 as validation_metrics_final"
-        ", 0.5::float8 as training_metrics_final, 1.0::float8 as validation_loss_final, 1.0::float8 as training_loss_final"
+        ", 0.5::float8 as training_metrics_final, 1.0::float8 as validation_loss_final"
+        ", 1.0::float8 as training_loss_final"
     ))
     session.rows(
         sql(f"create table {name}_summary as select %(layout)s::json as layout, %(packed)s::text as packed_table"),
@@ -87,9 +85,10 @@ def test_install_says_what_is_left_out(managed: Managed) -> None:
         (line,) = told
         assert line.startswith("installed without functions in PL/Python, because this role is no superuser: pack, ")
         assert "in_rdbms, hybrid and the madlib_mop functions of SQL do not" in line
-        assert line.endswith("have plpython3u installed on the server, and run 'cerebro-db install' again as a superuser")
+        assert line.endswith("plpython3u installed on the server, and run 'cerebro-db install' again as a superuser")
         assert admin.rows(LANGUAGES) == [{"functions": 0}]
-        assert admin.rows(sql("select count(*)::int as n from pg_language where lanname like 'plpython%%'")) == [{"n": 0}]
+        there = sql("select count(*)::int as n from pg_language where lanname like 'plpython%%'")
+        assert admin.rows(there) == [{"n": 0}]
         install(admin)
         assert admin.rows(sql("select version from cerebro_private.version")) == [{"version": cerebro_db.__version__}]
 
@@ -109,7 +108,8 @@ def test_psql_installs_the_same(managed: Managed) -> None:
         uninstall(admin)
         assert admin.rows(contents) == []
         script = ROOT / "sql" / "install_without_python.sql"
-        done = subprocess.run(["psql", "-Xq", "-f", str(script), managed.admin], capture_output=True, text=True, check=False)
+        words = ["psql", "-Xq", "-f", str(script), managed.admin]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert admin.rows(contents) == ours
 
@@ -126,7 +126,8 @@ def test_installing_as_a_superuser_later_adds_the_rest(managed_here: Managed) ->
             "select p.oid::regprocedure::text as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
             " where n.nspname like 'cerebro%%' and pg_get_userbyid(p.proowner) <> current_user union all"
             " select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-            " where n.nspname like 'cerebro%%' and c.relkind in ('r', 'v', 'S') and pg_get_userbyid(c.relowner) <> current_user"
+            " where n.nspname like 'cerebro%%' and c.relkind in ('r', 'v', 'S')"
+            " and pg_get_userbyid(c.relowner) <> current_user"
         )
         assert root.rows(strangers) == []
         with pytest.raises(SetupError, match="belong to role postgres, which installed them.*install as that role"):
@@ -134,7 +135,8 @@ def test_installing_as_a_superuser_later_adds_the_rest(managed_here: Managed) ->
 
 
 def test_who_may_not_install_is_told_why(managed: Managed) -> None:
-    with connect(managed.user) as stranger, pytest.raises(SetupError, match="or the owner of the database, and role ana_"):
+    told = "or the owner of the database, and role ana_"
+    with connect(managed.user) as stranger, pytest.raises(SetupError, match=told):
         install(stranger)
 
 
@@ -225,8 +227,9 @@ def test_configs(managed: Managed, user: PsycopgDatabase) -> None:
         managed.user, "arch", "listed", [1, 2], [{"loss": "cross_entropy", "optimizer": "sgd"}], ["batch_size=8"]
     )
     assert list(listed["model_id"]) == [1, 2]
+    lists = (["loss='crossentropi', optimizer='sgd'"], ["batch_size=8"])
     with pytest.raises(UsageError, match="unknown loss 'crossentropi'"):
-        cerebro_db.load_model_selection_table(managed.user, "arch", "x", [1], ["loss='crossentropi', optimizer='sgd'"], ["batch_size=8"])
+        cerebro_db.load_model_selection_table(managed.user, "arch", "x", [1], *lists)
 
 
 def test_evaluate_and_predict(managed: Managed, user: PsycopgDatabase) -> None:

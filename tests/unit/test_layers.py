@@ -15,7 +15,7 @@ PACKAGE = ROOT / "cerebro_db"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: Modules of the client's side: newer Python, any dependency.
-CLIENT = {"install", "postgres", "cluster", "datasets", "report", "connections", "api", "tables", "cli"}
+CLIENT = {"install", "postgres", "cluster", "datasets", "report", "jobs", "connections", "api", "tables", "cli"}
 #: What the server half may import beside the standard library.
 SERVER_PACKAGES = {"cerebro_db", "numpy", "torch", "safetensors"}
 #: Modules of the server half that speak to a server over a connection.
