@@ -130,6 +130,11 @@ def test_installing_as_a_superuser_later_adds_the_rest(managed_here: Managed) ->
             " and pg_get_userbyid(c.relowner) <> current_user"
         )
         assert root.rows(strangers) == []
+        admin.script(sql(f"grant cerebro_user to {ident(managed_here.user_name)}"))
+        with connect(managed_here.user) as ana:
+            checked = ana.rows(sql("select item, ok from madlib_mop_check()"))
+            assert [row for row in checked if not row["ok"]] == []
+            assert {"item": "loopback", "ok": True} in checked
         with pytest.raises(SetupError, match="belong to role postgres, which installed them.*install as that role"):
             install(admin)
 
