@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterator, Optional, Tuple
 
 from cerebro_db import __version__
 from cerebro_db.database import Database, one
-from cerebro_db.environment import available_bytes, cores, gpus, interpreter
+from cerebro_db.environment import available_bytes, child_interpreter, cores, gpus, interpreter
 from cerebro_db.sqltext import query
 
 #: Below these a run is likely to fail; a training session takes about 400 MB with torch loaded [bytes].
@@ -121,6 +121,10 @@ def _minor() -> Item:
     return Item("libpython", f"{interpreter()}, packages for {packages}", same, "" if same else remedy)
 
 
+def _workers(database: Database) -> Iterator[Item]:
+    yield Item("worker processes", f"by {child_interpreter()}")
+
+
 def _sessions(database: Database) -> Iterator[Item]:
     row = one(database, query("check", "sessions"))
     needed = row["segments"] + 1
@@ -175,6 +179,7 @@ SERVER_PROBES: Tuple[Tuple[str, Probe], ...] = (
     ("server", _server),
     ("interpreter", _python),
     ("libpython", _libpython),
+    ("worker processes", _workers),
     ("sessions", _sessions),
     ("loopback", _loopback),
     ("roles", _roles),
@@ -186,6 +191,7 @@ CLIENT_PROBES: Tuple[Tuple[str, Probe], ...] = (
     ("server", _server),
     ("plpython3u", _plpython),
     ("interpreter", _python),
+    ("worker processes", _workers),
     ("sessions", _sessions),
     ("roles", _roles),
 )

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from cerebro_db import __version__
-from cerebro_db.cli import configs, runs, server, tables
+from cerebro_db.cli import configs, runs, server, tables, worker
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
 
@@ -55,3 +55,4 @@ server.register(app)
 tables.register(app)
 configs.register(app)
 runs.register(app)
+worker.register(app)

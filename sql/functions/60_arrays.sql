@@ -1,9 +1,10 @@
 -- Arrays as the bytes of their elements, in big-endian order, without a loop over the elements:
 -- array_send puts the length of each before it, and as hex digits replace() takes all of these out at once.
--- Written in SQL and without sub-selects, so that the planner puts the expressions where they are called.
+-- In SQL, without sub-selects and as stable as array_send, so that the planner puts the expressions where they are
+-- called.
 
 create or replace function cerebro_private.whole_bytes(items anyarray, prefix text, elements integer) returns bytea
-language sql immutable as $sql$
+language sql stable as $sql$
     -- An element that does not fit keeps its prefix, and makes the result too long. The last digit of a length is
     -- not 0 and seven zeros stand before it, so that no whole number that fits can be mistaken for a prefix.
     select case when cardinality(items) = elements then
@@ -19,7 +20,7 @@ $sql$;
 comment on function cerebro_private.real_bytes_slowly(real[]) is 'Bytes of numbers one by one.';
 
 create or replace function cerebro_private.real_bytes(items real[], elements integer) returns bytea
-language sql immutable as $sql$
+language sql stable as $sql$
     -- NaN sorts above infinity, and a NULL element makes the comparison NULL.
     select case when cardinality(items) = elements and 'Infinity' > all (items) and '-Infinity' < all (items) then
            -- The one number whose bytes are those of a length.
