@@ -100,8 +100,7 @@ class CopySource:
             values: Dict[str, Any] = {"dist_key": self._dist_key}
             if not all_of_them:
                 values["buffer_ids"] = ids
-            name = "copy_all" if all_of_them else "copy_some"
-            sql = query("worker", name, **self._parts)
+            sql = query("copy", "all" if all_of_them else "some", **self._parts)
             self._reader = Reader(self._connect, Copy(sql, values, ids), self._ahead_bytes)
         return self._reader
 

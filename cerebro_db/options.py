@@ -9,7 +9,9 @@ from typing import Any, Dict, Mapping, Optional
 from cerebro_db.errors import UsageError, unknown
 from cerebro_db.hopper import ORDERS
 
-STRATEGIES = ("in_rdbms",)
+STRATEGIES = ("in_rdbms", "streaming", "export", "direct")
+#: Where worker processes run.
+EXECUTORS = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Options:
 
     #: How rows reach the training loop, one of STRATEGIES.
     strategy: str = "in_rdbms"
+    #: Where the worker processes of streaming, export and direct run, one of EXECUTORS.
+    executor: str = "local"
     #: Seeds initial weights, dropout and the order of rows.
     seed: int = 0
     #: torch threads per training session; 0 means max(1, cores / segments).
@@ -69,6 +73,8 @@ class Options:
     def _check(self) -> None:
         if self.strategy not in STRATEGIES:
             raise unknown("strategy", self.strategy, STRATEGIES)
+        if self.executor not in EXECUTORS:
+            raise unknown("executor", self.executor, EXECUTORS)
         if self.order not in ORDERS:
             raise unknown("order", self.order, ORDERS)
         for name, least in (

@@ -20,17 +20,6 @@ select {columns}
                  and (%(dist_key)s::bigint is null or p."__dist_key__" = %(dist_key)s::bigint)
  order by wanted.place;
 
--- copy_all --
--- Every buffer of a segment in order, past cursors.
-copy (select p.buffer_id::bigint, {columns}
-        from {packed} p
-       where %(dist_key)s::bigint is null or p."__dist_key__" = %(dist_key)s::bigint
-       order by p.buffer_id) to stdout with (format binary);
-
--- copy_some --
--- The buffers of these numbers, in the order given, past cursors.
-copy (select p.buffer_id::bigint, {columns}
-        from unnest(%(buffer_ids)s::bigint[]) with ordinality as wanted (buffer_id, place)
-        join {packed} p on p.buffer_id = wanted.buffer_id
-                       and (%(dist_key)s::bigint is null or p."__dist_key__" = %(dist_key)s::bigint)
-       order by wanted.place) to stdout with (format binary);
+-- show_phase --
+-- What this session does, as pg_stat_activity shows it.
+select pg_catalog.set_config('application_name', %(phase)s::text, false);
