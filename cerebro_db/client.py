@@ -96,6 +96,11 @@ class PsycopgDatabase:
             sink = _Sink(write)
             try:
                 cursor.copy_expert(text, sink)
+            except psycopg2.Error as error:
+                if error.pgcode is not None:
+                    raise
+                self.close()  # libpq has often no words for it
+                raise psycopg2.OperationalError(f"the session ended in the middle of COPY: {_line(error)}") from error
             except BaseException:
                 if sink.failed:
                     self.close()

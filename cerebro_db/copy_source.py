@@ -156,9 +156,12 @@ class Reader:
     def take(self) -> Fields:
         """The next row; waits for it. Raises what ended the reader."""
         with self._state:
-            self._state.wait_for(lambda: self._rows or self._outcome.over)
+            self._state.wait_for(lambda: self._rows or self._stopped or self._outcome.over)
+            if self._stopped:
+                raise RunError("this read was ended by a later one of the same source")
             if not self._rows:
-                raise self._outcome.error or RunError("this read was ended by a later one of the same source")
+                assert self._outcome.error is not None
+                raise self._outcome.error
             row, size = self._rows.popleft()
             self._waiting_bytes -= size
             self._state.notify_all()
