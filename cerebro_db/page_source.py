@@ -82,7 +82,12 @@ def _relation(database: Database, table: TableName) -> Row:
         why = "has row security" if relation["may_read"] else "may not be read by this role"
         raise UsageError(f"table {table} {why}, and strategy 'direct' reads past the server; use another strategy")
     plain = relation["kind"] in ("r", "m") and relation["method"] == "heap"
-    if not plain or relation["persistence"] == "t":
+    if plain and relation["persistence"] == "u":
+        raise UsageError(
+            f"table {table} is unlogged, which CHECKPOINT does not write to its files; "
+            "alter it to set logged, or use another strategy than 'direct'"
+        )
+    if not plain or relation["persistence"] != "p":
         raise UsageError(
             f"table {table} is no ordinary heap table on disk, expected one as training_preprocessor_dl makes it; "
             "use another strategy than 'direct'"

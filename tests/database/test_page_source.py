@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tracemalloc
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
@@ -225,6 +226,7 @@ def test_compressed_values_are_refused_by_name(db: PsycopgDatabase) -> None:
     ("statement", "columns", "error", "message"),
     [
         ("create temp table t as select * from packed", ["img"], UsageError, "no ordinary heap table"),
+        ("create unlogged table t as select * from packed", ["img"], UsageError, "t is unlogged, .* to set logged"),
         ("create table t (like packed) partition by list (buffer_id)", ["img"], UsageError, "no ordinary heap table"),
         ("create table t as select * from packed", ["imgs"], MissingError, "'imgs' does not exist in table t .*'img'"),
         ("create table t as select * from packed", ["img_shape"], UsageError, "type integer.., expected bytea"),
@@ -327,3 +329,21 @@ def test_each_compression_is_refused_by_its_name_and_the_remedy(db: PsycopgDatab
     run(db, "update packed set img = repeat(md5(buffer_id::text), 3000)::bytea")
     with pytest.raises(UsageError, match=f"compressed by {method}, expected storage external: pack the table again"):
         list(PageSource(db, ["img", "y"], table, None).read(None))
+
+
+@pytest.mark.slow
+def test_a_table_of_more_than_one_file(db: PsycopgDatabase) -> None:
+    per_file = db.rows(Fragment("select blocks_per_segment * database_block_size::bigint as n from pg_control_init()"))
+    value, rows = 2_400_000, per_file[0]["n"] // 2_400_000 + 20
+    run(
+        db,
+        "create table packed (img bytea, img_shape integer[], buffer_id integer, __dist_key__ integer)",
+        "alter table packed alter img set storage external",
+        f"insert into packed select decode(repeat(md5(i::text), {value // 16}), 'hex'), array[1, {value}], i, i % 2"
+        f" from generate_series(1, {rows}) i",
+    )
+    toast = "select pg_relation_size(reltoastrelid) as n from pg_class where oid = 'packed'::regclass"
+    assert db.rows(Fragment(toast))[0]["n"] > per_file[0]["n"]
+    through = db.rows(Fragment("select md5(img) as m from packed where __dist_key__ = 1 order by buffer_id"))
+    past = PageSource(db, ["img"], TableName.parse("packed"), 1).read(None)
+    assert [hashlib.md5(buffer["img"]).hexdigest() for buffer in past] == [row["m"] for row in through]
