@@ -33,6 +33,11 @@ class LocalExecutor:
     def __init__(self) -> None:
         self._children: Dict[int, _Child] = {}
 
+    @property
+    def pids(self) -> Dict[int, int]:
+        """Process of each segment's worker."""
+        return {segment: child.pid for segment, child in self._children.items()}
+
     def start(self, segment: int) -> None:
         self._end(segment)
         self._children[segment] = _Child(segment)
@@ -79,6 +84,10 @@ class _Child:
         self._errors: Deque[int] = deque(maxlen=_KEPT_BYTES)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def waits_to_write(self) -> bool:
         return bool(self._unsent)
 
@@ -94,7 +103,7 @@ class _Child:
         said = _available(self.stdout)
         self._said += said or b""
         answers = self._answers()
-        if self.lost is None and (ended or said is None):
+        if ended or said is None:
             self.lost = self._obituary()
         return answers
 
@@ -123,13 +132,8 @@ class _Child:
     def _answers(self) -> List[Answer]:
         *lines, rest = bytes(self._said).split(b"\n")
         self._said = bytearray(rest)
-        answers: List[Answer] = []
-        for line in lines:
-            try:
-                answers.append(Answer(self._segment, json.loads(line)))
-            except ValueError:
-                self.lost = f"{self._named()} sent what is no answer: {line[:80]!r}"
-        return answers
+        messages = map(_message_in, lines)
+        return [Answer(self._segment, message) for message in messages if message is not None]
 
     def _obituary(self) -> str:
         self.kill()
@@ -137,10 +141,11 @@ class _Child:
         self._errors.extend(_available(self.stderr) or b"")
         lines = bytes(self._errors).decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f"{self._named()} {_how(status)}" + (f": {last}" if last else "")
-
-    def _named(self) -> str:
-        return f"worker of segment {self._segment} (pid {self._process.pid})"
+        name = f"worker of segment {self._segment} (pid {self.pid})"
+        if status == -signal.SIGKILL:  # what it wrote before says nothing about that
+            return f"{name} ended by signal 9, as when memory runs out"
+        how = f"ended by signal {-status}" if status < 0 else f"ended with exit code {status}"
+        return f"{name} {how}" + (f": {last}" if last else "")
 
 
 def _spawned() -> subprocess.Popen[bytes]:
@@ -192,10 +197,13 @@ def _available(pipe: IO[Any]) -> Optional[bytes]:
         return bytes(read)
 
 
-def _how(status: int) -> str:
-    if status == -signal.SIGKILL:
-        return "ended by signal 9, as when memory runs out"
-    return f"ended by signal {-status}" if status < 0 else f"ended with exit code {status}"
+def _message_in(line: bytes) -> Optional[Message]:
+    """The answer in a line; None for what was printed before the worker had its pipes to itself."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and "answer" in message else None
 
 
 def _wait_for(children: List[_Child], seconds: float) -> None:

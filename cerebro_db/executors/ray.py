@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
+import re
+import socket
 import time
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List
@@ -19,6 +22,8 @@ from cerebro_db.executors.base import Answer, Loss, Message, News
 
 #: The module of the class that an actor wraps; known by name only, since it stands above this one.
 _WORK = "cerebro_db.worker.work"
+#: How long a cluster's address may take to answer.
+CONNECT_SECONDS = 10.0
 
 
 class RayExecutor:
@@ -33,6 +38,10 @@ class RayExecutor:
         self._actors: Dict[int, Any] = {}
         #: Answers that are due, the oldest first: reference -> segment.
         self._due: Dict[Any, int] = {}
+
+    def pid(self, segment: int) -> int:
+        """Process of a segment's actor, on whatever host that is."""
+        return int(self._ray.get(self._actors[segment].pid.remote()))
 
     def start(self, segment: int) -> None:
         self._forget(segment)
@@ -84,6 +93,9 @@ class Actor:
     def __init__(self) -> None:
         self._worker = importlib.import_module(_WORK).Worker()
 
+    def pid(self) -> int:
+        return os.getpid()
+
     def answer(self, text: str) -> str:
         return json.dumps(self._worker.answer(json.loads(text)))
 
@@ -105,14 +117,28 @@ def _ray() -> Any:
 
 def _connect(ray: Any) -> None:
     address = os.environ.get("RAY_ADDRESS") or "local"
+    failures = (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError)
     with _environment(child_environment()):  # Ray's processes of this machine inherit it
         try:
-            ray.init(address=address, log_to_driver=False, include_dashboard=False if address == "local" else None)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            _require_listener(address)
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False if address == "local" else None,
+            )
+        except failures as error:
             raise SetupError(
                 f"cannot reach Ray at {address!r}: {_line(error)}; start it by 'ray start --head', or unset "
                 "RAY_ADDRESS for one of this machine"
             ) from error
+
+
+def _require_listener(address: str) -> None:
+    """Fail soon when nobody is there; Ray itself would wait for minutes."""
+    found = re.fullmatch(r"(?:ray://)?([^/]+):(\d+)", address)
+    if found:
+        socket.create_connection((found.group(1), int(found.group(2))), CONNECT_SECONDS).close()
 
 
 @contextmanager

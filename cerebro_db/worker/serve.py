@@ -15,7 +15,7 @@ import threading
 from queue import SimpleQueue
 from typing import Any, Dict, Tuple
 
-from cerebro_db.errors import SetupError
+from cerebro_db.errors import SetupError, UsageError
 
 #: Light until here: what pulls in torch is imported by name, when stdin is watched and stdout is safe.
 _WORK = "cerebro_db.worker.work"
@@ -75,12 +75,17 @@ def _answer(worker: Any, line: bytes) -> Dict[str, Any]:
     try:
         message = json.loads(line)
     except ValueError as error:
-        return {"answer": "failed", "message": f"a message to a worker is not JSON: {error}", "sqlstate": "XX000"}
-    return dict(worker.answer(message))
+        return _refused(f"is not JSON: {error}")
+    return dict(worker.answer(message)) if isinstance(message, dict) else _refused("is not an object")
+
+
+def _refused(why: str) -> Dict[str, Any]:
+    return {"answer": "failed", "message": f"a message to a worker {why}", "sqlstate": UsageError.sqlstate}
 
 
 def _write(answers: int, answer: Dict[str, Any]) -> None:
-    line = json.dumps(answer).encode() + b"\n"
+    # On a line of its own, whatever was printed before the pipes were claimed.
+    line = b"\n" + json.dumps(answer).encode() + b"\n"
     try:
         while line:
             line = line[os.write(answers, line) :]

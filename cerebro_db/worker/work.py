@@ -21,9 +21,9 @@ from psycopg2 import extensions
 from cerebro_db import hops, light_torch, memory
 from cerebro_db.catalog import Catalog
 from cerebro_db.client import PsycopgDatabase
-from cerebro_db.errors import CerebroError, RunError, UsageError, unknown
+from cerebro_db.errors import CerebroError, RunError, SetupError, UsageError, unknown
 from cerebro_db.plan import Plan
-from cerebro_db.sessions import Login, ServerError, line_of, why_lost
+from cerebro_db.sessions import SLOTS, Login, ServerError, line_of, why_lost
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.registry import STRATEGIES
 
@@ -81,7 +81,11 @@ class Worker:
             raise UsageError(f"strategy {strategy!r} has no worker processes, expected one that has")
         self._strategy = strategy
         self._login = Login(parameters, setup)
-        self._session = self._login.connect()
+        try:
+            self._session = self._login.connect()
+        except SetupError as error:
+            reason = line_of(error.__cause__ or error)
+            raise SetupError(f"a worker process cannot open its session: {reason}; {SLOTS}") from error
         hops.warm_up()
         return {"answer": "ready"}
 
