@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping, Optional
 from cerebro_db.errors import UsageError, unknown
 from cerebro_db.hopper import ORDERS
 
-STRATEGIES = ("in_rdbms", "streaming")
+STRATEGIES = ("in_rdbms", "streaming", "export", "direct")
 #: Where worker processes run.
 EXECUTORS = ("local", "ray")
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from cerebro_db import __version__
-from cerebro_db.cli import runs, server, worker
+from cerebro_db.cli import clean, export, runs, server, worker
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
 
@@ -52,3 +52,5 @@ def main(
 server.register(app)
 runs.register(app)
 worker.register(app)
+export.register(app)
+clean.register(app)

@@ -8,12 +8,16 @@ from cerebro_db.errors import unknown
 from cerebro_db.plan import Plan
 from cerebro_db.sessions import Sessions
 from cerebro_db.strategies.base import Strategy
+from cerebro_db.strategies.direct import Direct
+from cerebro_db.strategies.export import Export
 from cerebro_db.strategies.in_rdbms import InRdbms
 from cerebro_db.strategies.streaming import Streaming
 
 STRATEGIES: Dict[str, Callable[[Plan, Sessions], Strategy]] = {
     "in_rdbms": InRdbms,
     "streaming": Streaming,
+    "export": Export,
+    "direct": Direct,
 }
 
 
