@@ -145,7 +145,8 @@ def _like(connection: extensions.connection, lock_seconds: float) -> Dict[str, A
         theirs.pop("hostaddr", None)
         theirs.update(host=info.host, port=str(info.port))
     options = f"{theirs.pop('options', '')} {ours.pop('options')}".strip()
-    theirs.pop("application_name", None)
+    for name in ("application_name", "fallback_application_name"):
+        theirs.pop(name, None)
     password = {"password": info.password} if info.password else {}
     return {**ours, **theirs, **password, "options": options}
 

@@ -87,7 +87,7 @@ def fit(
     json: Json = False,
 ) -> None:
     """Train all configs of a selection table and watch them; Ctrl-C stops, 'resume' goes on."""
-    values = {
+    values: Dict[str, Any] = {
         "source": source, "output": output, "selection": selection, "iterations": iterations,
         "validation": validation, "strategy": strategy, "name": name, "description": description,
     }  # fmt: skip
