@@ -184,6 +184,36 @@ def cnn(side: int, channels: int, hidden: int, outputs: int) -> Callable[[], nn.
     return lambda: Image(side, channels, hidden, outputs)
 
 
+class Table(nn.Module):
+    """Standardised numbers beside embeddings of the categories, then two linear layers."""
+
+    def __init__(self, layout: Dict[str, Any]) -> None:
+        super().__init__()
+        self.kinds = [column["kind"] for column in layout["inputs"]]
+        self.embeddings = nn.ModuleList()
+        width = 0
+        for place, column in enumerate(layout["inputs"]):
+            if column["kind"] == "categorical":
+                for words in column["vocabulary"]:
+                    self.embeddings.append(nn.Embedding(len(words) + 1, 3))
+                    width += 3
+            else:
+                self.register_buffer(f"mean_{place}", torch.tensor(column["mean"]))
+                self.register_buffer(f"deviation_{place}", torch.tensor(column["deviation"]))
+                width += len(column["mean"])
+        self.body = nn.Sequential(nn.Linear(width, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        embeddings = iter(self.embeddings)
+        parts: List[torch.Tensor] = []
+        for place, (kind, values) in enumerate(zip(self.kinds, inputs)):
+            if kind == "categorical":
+                parts += [next(embeddings)(values[:, column]) for column in range(values.shape[1])]
+            else:
+                parts.append((values - getattr(self, f"mean_{place}")) / getattr(self, f"deviation_{place}"))
+        return self.body(torch.cat(parts, 1))
+
+
 def visits(rows: Sequence[Dict[str, Any]], mst_key: int) -> List[Tuple[int, int]]:
     """Where a config was, from rows of cerebro.hop in order of started_at: [(epoch, segment), ...]."""
     return [(row["epoch"], row["segment_id"]) for row in rows if row["mst_key"] == mst_key]

@@ -33,8 +33,9 @@ comment on view cerebro.hop is 'Finished hops with metrics and where the time we
 create or replace view cerebro.metric with (security_barrier) as
 select h.run_id, h.mst_key, h.epoch
      , sum(h.rows) as rows
-     , sum(h.loss * h.rows) / sum(h.rows) as training_loss
-     , sum(h.metric * h.rows) / sum(h.rows) as training_metric
+     -- In order, so that the last bit does not depend on which hop ended first.
+     , sum(h.loss * h.rows order by h.segment_id) / sum(h.rows) as training_loss
+     , sum(h.metric * h.rows order by h.segment_id) / sum(h.rows) as training_metric
      , max(h.validation_loss) as validation_loss
      , max(h.validation_metric) as validation_metric
      , max(extract(epoch from h.finished_at - r.started_at))::double precision as elapsed_seconds

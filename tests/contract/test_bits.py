@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
-from torch import nn
 
 from cerebro_db.client import PsycopgDatabase
 from tests import plain, runs
@@ -122,36 +121,6 @@ def test_segments_of_one_row_and_none_with_fewer_configs_than_segments(images: P
     plain.same_bits(runs.weights(images, "out_tiny", 9), expected)
 
 
-class Table(nn.Module):
-    """Standardised numbers beside embeddings of the categories, then two linear layers."""
-
-    def __init__(self, layout: Dict[str, Any]) -> None:
-        super().__init__()
-        self.kinds = [column["kind"] for column in layout["inputs"]]
-        self.embeddings = nn.ModuleList()
-        width = 0
-        for place, column in enumerate(layout["inputs"]):
-            if column["kind"] == "categorical":
-                for words in column["vocabulary"]:
-                    self.embeddings.append(nn.Embedding(len(words) + 1, 3))
-                    width += 3
-            else:
-                self.register_buffer(f"mean_{place}", torch.tensor(column["mean"]))
-                self.register_buffer(f"deviation_{place}", torch.tensor(column["deviation"]))
-                width += len(column["mean"])
-        self.body = nn.Sequential(nn.Linear(width, 8), nn.ReLU(), nn.Linear(8, 2))
-
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        embeddings = iter(self.embeddings)
-        parts: List[torch.Tensor] = []
-        for place, (kind, values) in enumerate(zip(self.kinds, inputs)):
-            if kind == "categorical":
-                parts += [next(embeddings)(values[:, column]) for column in range(values.shape[1])]
-            else:
-                parts.append((values - getattr(self, f"mean_{place}")) / getattr(self, f"deviation_{place}"))
-        return self.body(torch.cat(parts, 1))
-
-
 def test_a_table_of_numbers_and_words(images: PsycopgDatabase) -> None:
     images.rows(
         sql(
@@ -168,6 +137,6 @@ def test_a_table_of_numbers_and_words(images: PsycopgDatabase) -> None:
     packed = plain.read(images.connection, "people_packed")
     hops = runs.hops(images, row["run_id"])
     for key, optimizer, batch in ((4, adam, 10), (5, sgd, 50)):
-        config = plain.Config(partial(Table, packed.layout), optimizer, batch)
+        config = plain.Config(partial(plain.Table, packed.layout), optimizer, batch)
         expected = plain.train(packed, config, key, plain.visits(hops, key))
         plain.same_bits(runs.weights(images, "out_people", key), expected)
