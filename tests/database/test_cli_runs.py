@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any, List, Optional
 
-import psycopg2
 import pytest
 from typer.testing import CliRunner
 
+from cerebro_db import calls
 from cerebro_db.cli import app, watch
 from cerebro_db.cli import runs as commands
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.errors import CancelledError
 from cerebro_db.sqltext import Fragment
 from tests.database.test_report import store
 from tests.unit.simulated import simulated
@@ -101,7 +102,7 @@ def held(pg: PsycopgDatabase, pg_dsn: str) -> Any:
     pid = worker.connection.info.backend_pid
     pg.rows(COORDINATE, pid=pid)
     worker.script(Fragment("select pg_advisory_lock(cerebro_private.lock_class(), 7)"))
-    statement = watch.Statement(worker, HELD)
+    statement = calls.Statement(worker, HELD, {})
     yield watch.Watch(pg, statement), lambda: blocker.script(Fragment("select pg_advisory_unlock(1)"))
     blocker.close()
     worker.close()
@@ -127,8 +128,8 @@ def test_ctrl_c_cancels_the_statement(held: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         watching.follow(display, poll_seconds=0.01)
     assert display.closed
-    with pytest.raises(psycopg2.errors.QueryCanceled):
-        watching._statement.result()
+    with pytest.raises(CancelledError, match="canceling statement"):
+        watching._call.result()
 
 
 def test_a_watcher_without_a_session_lets_the_run_go_on(held: Any, pg: PsycopgDatabase) -> None:
@@ -142,12 +143,13 @@ def test_a_watcher_without_a_session_lets_the_run_go_on(held: Any, pg: PsycopgDa
     assert watching.follow(display, poll_seconds=0.01)["run_id"] == 5
 
 
-def test_fit_exits_130_and_says_how_to_go_on(pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_exits_130_and_says_how_to_go_on(pg: PsycopgDatabase, pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: watch.Watch, display: watch.Display) -> None:
         self.run_id = 7
         raise KeyboardInterrupt
 
     monkeypatch.setattr(commands.Watch, "follow", interrupted)
+    store(pg, simulated(2, 2, 1))
     result = run(pg_dsn, "resume", "7")
     assert result.exit_code == 130
     assert "go on with: cerebro-db resume 7" in result.stderr
