@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.cluster import temporary_cluster
-from experiments.bench import data, packing, pages, schedule, throughput
+from experiments.bench import data, packing, pages, schedule, strategies, throughput
 from experiments.bench.measure import Measure
 
 MEASURES: Dict[str, Callable[[PsycopgDatabase], Iterator[Measure]]] = {
@@ -16,6 +16,7 @@ MEASURES: Dict[str, Callable[[PsycopgDatabase], Iterator[Measure]]] = {
     "disk": schedule.measure_disk,
     "schedule": schedule.measure,
     "throughput": throughput.measure,
+    "strategies": strategies.measure,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.datasets import load_fashion_mnist
@@ -62,11 +62,17 @@ def pack_numbers(db: PsycopgDatabase, output: str, segments: int) -> None:
     db.rows(_PACK, source="numbers", output=output, options=json.dumps({"segments": segments}), **columns)
 
 
-def select_configs(db: PsycopgDatabase, name: str, models: List[str], rates: List[float], batches: List[int]) -> None:
-    """A selection table `<name>` over models x learning rates x batch sizes."""
+def select_configs(
+    db: PsycopgDatabase, name: str, models: List[str], rates: List[float], batches: List[int],
+    decays: Sequence[float] = (0.0,),
+) -> None:
+    """A selection table `<name>` over models x learning rates x weight decays x batch sizes."""
     arch = name + "_arch"
     ids = [db.rows(_ARCH, arch=arch, json=json.dumps(ARCHITECTURES[model]))[0]["id"] for model in models]
-    compiled = [f"optimizer='Adam(lr={rate})', loss='cross_entropy', metrics=['accuracy']" for rate in rates]
+    compiled = [
+        f"optimizer='Adam(lr={rate}, weight_decay={decay})', loss='cross_entropy', metrics=['accuracy']"
+        for rate in rates for decay in decays
+    ]  # fmt: skip
     fitted = [f"batch_size={size}" for size in batches]
     db.rows(_SELECT, arch=arch, name=name, ids=ids, compile=compiled, fit=fitted)
 

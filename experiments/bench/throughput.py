@@ -6,17 +6,16 @@ that is what is left of the noise.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Dict, Iterator, List
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.sqltext import Fragment
-from experiments.bench import data
+from experiments.bench import data, raw_loop
 from experiments.bench.measure import Measure
 
 #: Model, batch size, rows, epochs of one comparison.
 CASES = (("mlp", 256, 60000, 8), ("cnn", 64, 10000, 5))
+RATE = 0.001
 REPEATS = 3
 BAR = 0.90
 
@@ -31,12 +30,12 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
         source, selection = f"rows_{model}", f"one_{model}"
         data.take(db, source, rows)
         data.pack_images(db, source, source + "_packed", segments=1)
-        data.select_configs(db, selection, [model], [0.001], [batch_rows])
+        data.select_configs(db, selection, [model], [RATE], [batch_rows])
         ours: List[float] = []
         raw: Dict[str, List[float]] = {"index": [], "select": []}
         for _ in range(REPEATS):
             for way, seconds in raw.items():
-                seconds += _raw_epochs(model, batch_rows, rows, epochs, way)
+                seconds += raw_loop.run([(model, batch_rows, RATE, 0.0)], rows, epochs, way)[0][1:]
             ours += _our_epochs(db, source + "_packed", selection, epochs)
         for way, bar, told in (("index", BAR, "x[index]"), ("select", None, "x.index_select")):
             yield Measure(
@@ -49,12 +48,3 @@ def _our_epochs(db: PsycopgDatabase, source: str, selection: str, epochs: int) -
     """Seconds from the end of one epoch to the end of the next: the hop, its commit and the way between."""
     run_id = data.fit(db, source, selection, epochs, {"threads": 1})
     return [row["seconds"] for row in db.rows(_EPOCHS, run_id=run_id)[1:]]
-
-
-def _raw_epochs(model: str, batch_rows: int, rows: int, epochs: int, way: str) -> List[float]:
-    """The same of the raw loop, its first epoch not counted either."""
-    case = [model, str(batch_rows), str(rows), str(epochs), way]
-    command = [sys.executable, "-m", "experiments.bench.raw_loop", *case]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    ends = [float(line) for line in done.stdout.splitlines()]
-    return [end - start for start, end in zip(ends, ends[1:])]
