@@ -108,6 +108,12 @@ def resume(server: Server, run_id: int) -> Run:
         return Run(server, calls.waited(calls.resume(database, run_id))["run_id"])
 
 
+def cancel(server: Server, run_id: int) -> None:
+    """End a run of another session or process; it can be resumed. Raises RunError when it does not run."""
+    with _session(server) as database:
+        runs.cancel(database, run_id)
+
+
 def find_run(server: Server, run_id: int) -> Run:
     """A run of the caller's; raises MissingError for a number that is none."""
     status(server, run_id)

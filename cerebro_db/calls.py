@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -29,6 +30,8 @@ IN_BACKEND = "in_rdbms"
 ASK_SECONDS = 0.2
 #: How long a cancelled call may take to come back [s].
 CANCEL_SECONDS = 15.0
+#: How often a coordinator uses the caller's session, which firewalls and servers end when it is idle for long [s].
+USE_SECONDS = 30.0
 
 
 class Call(Protocol):
@@ -105,9 +108,17 @@ class Coordinated:
     def __init__(self, database: PsycopgDatabase, work: Callable[[runs.Host], Row]) -> None:
         self.pid = database.connection.info.backend_pid
         self._stop = stop = Stop()
-        own = StoppableDatabase(database, stop)
-        host = runs.Host(own, stop.check, partial(ClientSessions, own, stop), _as_it_is, in_backend=False)
+        self._own = own = StoppableDatabase(database, stop)
+        self._due = time.monotonic() + USE_SECONDS
+        host = runs.Host(own, self._check, partial(ClientSessions, own, stop), _as_it_is, in_backend=False)
         self._row = _begun(lambda: work(host))
+
+    def _check(self) -> None:
+        """From the coordinator, some times a second."""
+        self._stop.check()
+        if time.monotonic() >= self._due:
+            self._own.rows(query("sessions", "alive"))
+            self._due = time.monotonic() + USE_SECONDS
 
     def ended(self, seconds: float) -> bool:
         return bool(wait([self._row], seconds).done)
@@ -125,12 +136,12 @@ class Coordinated:
 
 
 def waited(call: Call) -> Row:
-    """The row of a call; Ctrl-C and SIGTERM cancel it, and are raised then."""
+    """The row of a call; whatever ends the waiting, such as Ctrl-C and SIGTERM, cancels it and is raised then."""
     with terminable():
         try:
             while not call.ended(ASK_SECONDS):
                 pass
-        except (KeyboardInterrupt, SystemExit):
+        except BaseException:
             call.cancel()
             raise
     return call.result()

@@ -1,4 +1,4 @@
-"""Commands about data and runs: load, fit, status, resume, report."""
+"""Commands about data and runs: load, fit, status, resume, cancel, report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cerebro_db import calls, datasets
+from cerebro_db import calls, datasets, runs
 from cerebro_db.cli.output import Dsn, Json, configured, console, error_line, notice, print_json, stderr
 from cerebro_db.cli.watch import Display, LineDisplay, LiveDisplay, Watch, screen, take_snapshot
 from cerebro_db.client import PsycopgDatabase, connect
@@ -46,7 +46,7 @@ RunId = Annotated[int, typer.Argument(metavar="RUN", help="Number of the run, se
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    for command in (load, fit, status, resume, report):
+    for command in (load, fit, status, resume, cancel, report):
         app.command()(command)
 
 
@@ -112,6 +112,16 @@ def _literal(value: Any) -> str:
 def resume(run_id: RunId, dsn: Dsn = None, json: Json = False) -> None:
     """Go on with a run that was killed, cancelled or failed; no finished hop runs again."""
     _watched(dsn, json, lambda database: calls.resume(database, run_id))
+
+
+def cancel(run_id: RunId, dsn: Dsn = None, json: Json = False) -> None:
+    """End a run of another session or process, within seconds; 'resume' goes on."""
+    with _session(dsn) as database:
+        runs.cancel(database, run_id)
+    if json:
+        print_json({"run_id": run_id, "cancelled": True})
+    else:
+        typer.echo(f"run {run_id} is being cancelled; go on with: cerebro-db resume {run_id}")
 
 
 def status(

@@ -53,11 +53,11 @@ class Watch:
         self._blind = False
 
     def follow(self, display: Display, poll_seconds: float = POLL_SECONDS) -> Row:
-        """Show progress until the call ends and give its row; Ctrl-C and SIGTERM cancel it, then raise."""
+        """Show progress until the call ends and give its row; what interrupts that, such as Ctrl-C, cancels it."""
         try:
             with terminable():
                 self._follow(display, poll_seconds)
-        except (KeyboardInterrupt, SystemExit):
+        except BaseException:
             self._call.cancel()
             raise
         finally:

@@ -129,6 +129,19 @@ def test_the_configuration_file(shell: Shell, data: PsycopgDatabase, tmp_path: P
     assert row == {"strategy": "in_rdbms", "seed": "5"}
 
 
+def test_cancel_from_another_shell(shell: Shell, data: PsycopgDatabase) -> None:
+    words = ["fit", "packed", "out", "s", "--iterations", str(LONG_EPOCHS)]
+    hops = sql("select count(*)::int as hops from cerebro.hop where run_id = %(run_id)s")
+    for number, strategy in enumerate(("in_rdbms", "hybrid"), start=1):
+        process = shell.start(*words, "--strategy", strategy)
+        wait_until(lambda run_id=number: one(data, hops, run_id=run_id)["hops"] > 0, 60, "training has begun")
+        assert shell("cancel", str(number)).stdout.startswith(f"run {number} is being cancelled")
+        assert process.wait(10) == 130
+        assert f"run {number} was cancelled; its finished hops are kept" in process.communicate()[1]
+        assert shell.json("status", str(number))["status"] == "cancelled"
+        assert shell.error("cancel", str(number)).startswith(f"cerebro-db: run {number} is cancelled, not running")
+
+
 REFUSED: Dict[str, List[str]] = {
     "unknown data set 'mnist': did you mean 'fashion-mnist'?": ["load", "mnist"],
     "schema 'nope' does not exist": ["load", "flights", "--schema", "nope"],

@@ -93,6 +93,13 @@ def postmaster_tree(cluster: Cluster) -> List[int]:
     return [first, *children]
 
 
+def kill_server(server: Server) -> None:
+    tree = postmaster_tree(server.cluster)
+    for pid in tree:
+        kill(pid)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), 60, "the server is dead")
+
+
 def _parent(process: Path) -> int:
     try:
         return int((process / "stat").read_text("utf-8").rsplit(")", 1)[1].split()[1])
@@ -143,11 +150,8 @@ def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(serv
     database = broken(server, running, run_id)
 
     running = run_on(server, database, run_id, 10)
-    tree = postmaster_tree(server.cluster)
-    for pid in tree:
-        kill(pid)
+    kill_server(server)
     running.failed(60)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), 60, "the server is dead")
     server.cluster.start()
     database = broken(server, running, run_id)
 
@@ -180,7 +184,7 @@ def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(serv
 
 @pytest.mark.parametrize("strategy", IN_CLIENT)
 def test_a_killed_client_is_resumed_to_the_weights_of_an_unbroken_run(server: Server, strategy: str) -> None:
-    """kill -9 of the process that coordinates: once in a fit, once in a resume."""
+    """kill -9 of the process that coordinates, in a fit and in a resume, and between them of the whole server."""
     database, output = server.connect(), f"out_{strategy}"
     server.seen = {}
     before = runs.newest(database)
@@ -190,8 +194,15 @@ def test_a_killed_client_is_resumed_to_the_weights_of_an_unbroken_run(server: Se
     run_id = runs.begun(database, before, command, hops=10)
     kill_client(server, database, run_id, command)
 
-    command = Command(server.dsn, "resume", str(run_id))
-    runs.wait_for_hops(database, run_id, server.check_hops(database, run_id) + 10, command)
+    command = resumed(server, database, run_id)
+    kill_server(server)
+    assert command.wait() == 1
+    assert f"run {run_id} was stopped; its finished hops are kept" in str(command.error)
+    server.cluster.start()
+    database = server.connect()
+    assert runs.status(database, run_id) == "interrupted"
+
+    command = resumed(server, database, run_id)
     kill_client(server, database, run_id, command)
 
     row = Command(server.dsn, "resume", str(run_id), "--json").finished()
@@ -200,6 +211,13 @@ def test_a_killed_client_is_resumed_to_the_weights_of_an_unbroken_run(server: Se
     assert runs.keys(runs.hops(database, run_id)) == runs.every_hop(list(CONFIGS), EPOCHS, SEGMENTS)
     same_as_unbroken(database, output)
     runs.no_helpers(database)
+
+
+def resumed(server: Server, database: PsycopgDatabase, run_id: int) -> Command:
+    """A resume by the command, some hops further than before."""
+    command = Command(server.dsn, "resume", str(run_id))
+    runs.wait_for_hops(database, run_id, server.check_hops(database, run_id) + 10, command)
+    return command
 
 
 def kill_client(server: Server, database: PsycopgDatabase, run_id: int, command: Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, List, Optional
 
@@ -14,6 +15,7 @@ from cerebro_db.cli import app, watch
 from cerebro_db.cli import runs as commands
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.errors import CancelledError
+from cerebro_db.options import Options
 from cerebro_db.sqltext import Fragment
 from tests.database.test_report import store
 from tests.unit.simulated import simulated
@@ -42,6 +44,20 @@ def test_status_of_runs(pg: PsycopgDatabase, pg_dsn: str) -> None:
     assert one_run.splitlines()[0].split()[:2] == ["run", "7"]
     assert f"#{row['best_mst_key']}" in next(line for line in one_run.splitlines() if line.startswith(">"))
     assert json.loads(run(pg_dsn, "status", "7", "--json").stdout)["run_id"] == 7
+
+
+def test_the_configuration_file_names_the_server(pg: PsycopgDatabase, pg_dsn: str, tmp_path: Path) -> None:
+    store(pg, simulated(2, 2, 1))
+    config = tmp_path / "c.toml"
+    config.write_text(f"dsn = '{pg_dsn}'\n", "utf-8")
+    result = CliRunner().invoke(app, ["--config", str(config), "status", "--json"])
+    assert [row["run_id"] for row in json.loads(result.stdout)] == [7]
+    config.write_text("[fit]\nsed = 1\n", "utf-8")
+    result = CliRunner().invoke(app, ["--config", str(config), "fit", "a", "b", "c"])
+    assert result.exit_code == 1
+    assert result.stderr == f"cerebro-db: unknown key of [fit] in {config} 'sed': did you mean 'seed'? known are " + (
+        ", ".join(sorted(item.name for item in fields(Options))) + "\n"
+    )
 
 
 def test_an_unknown_run_is_one_line(pg_dsn: str, tmp_path: Path) -> None:
