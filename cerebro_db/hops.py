@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 
@@ -68,6 +68,8 @@ class SegmentWorker:
         if plan.validation is not None:
             left = max(0, budget - self._rows.cached_bytes)
             self._validation = self._kept(open_source(plan.validation, None), left)
+        taken = sum(rows.cached_bytes for rows in (self._rows, self._validation) if rows is not None)
+        self._built = Built(max(0, budget - taken))
 
     def hop(self, mst_key: int, epoch: int, last: bool) -> Dict[str, Any]:
         """Train one config over this segment and write its new state and the event."""
@@ -100,7 +102,8 @@ class SegmentWorker:
         parts = self._stored_state(config.mst_key)
         times.state_in = time.perf_counter() - times.started
         started = time.perf_counter()
-        trainee = new_trainee(config, self._plan, self._allowed)
+        trainee = self._built.take(config.mst_key) if "weights" in parts else None
+        trainee = trainee or new_trainee(config, self._plan, self._allowed)
         if "weights" in parts:
             trainee.load(Blobs(parts["weights"], parts["rest"]))
         elif "initial" in parts:
@@ -127,7 +130,35 @@ class SegmentWorker:
             moved = times.state_in + time.perf_counter() - started
             values = hopped.values(times, moved, blobs.size)
             self._database.rows(query("catalog", "save_hop"), segment_id=self._segment.segment_id, **keys, **values)
+        if not own_code(self._plan.config(hopped.mst_key)):
+            self._built.keep(hopped.mst_key, trainee, blobs.size)
         return {"seconds": values["seconds"], "rows": hopped.tally.rows, "diverged": hopped.tally.diverged}
+
+
+class Built:
+    """Modules and optimizers kept for the next visit of their configs, which then only loads its state into them."""
+
+    def __init__(self, budget: int) -> None:
+        self._room = budget
+        self._kept: Dict[int, Tuple[Trainee, int]] = {}
+
+    def take(self, mst_key: int) -> Optional[Trainee]:
+        """The config's objects as it left them, out of what is kept; None when there are none."""
+        trainee, size = self._kept.pop(mst_key, (None, 0))
+        self._room += size
+        return trainee
+
+    def keep(self, mst_key: int, trainee: Trainee, size: int) -> None:
+        """Keep them if `size`, the bytes of the state, has room."""
+        if size <= self._room:
+            trainee.optimizer.zero_grad()  # gradients are of no use any more
+            self._room -= size
+            self._kept[mst_key] = trainee, size
+
+
+def own_code(config: ConfigPlan) -> bool:
+    """Whether the module is code of the user's, which may hold more than its state: it is made anew in every hop."""
+    return architecture.Architecture.parse(config.model_arch).kind == "factory"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+"""What a segment's worker keeps between the visits of a config."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from cerebro_db.hops import Built
+from cerebro_db.state import Trainee
+
+
+def trainee() -> Trainee:
+    module = nn.Linear(2, 1)
+    module(torch.ones(1, 2)).sum().backward()
+    return Trainee(module, torch.optim.Adam(module.parameters()))
+
+
+def test_what_is_kept_is_taken_once_and_has_no_gradients() -> None:
+    built, kept = Built(100), trainee()
+    built.keep(7, kept, 60)
+    assert kept.module.weight.grad is None
+    assert built.take(7) is kept
+    assert built.take(7) is None
+
+
+def test_what_has_no_room_is_not_kept_until_there_is_room_again() -> None:
+    built, first, second = Built(100), trainee(), trainee()
+    built.keep(1, first, 60)
+    built.keep(2, second, 60)
+    assert built.take(2) is None
+    assert built.take(1) is first
+    built.keep(2, second, 60)
+    assert built.take(2) is second
