@@ -7,7 +7,7 @@ import typing
 
 __version__ = "0.1.0"
 
-__all__ = ["CerebroError", "Run", "evaluate", "find_run", "fit", "predict", "resume", "status"]
+__all__ = ["CerebroError", "Run", "cancel", "evaluate", "find_run", "fit", "predict", "resume", "status"]
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -1,29 +1,30 @@
-"""Model selection from Python: the SQL functions, and their tables as pandas frames.
+"""Model selection from Python, and its tables as pandas frames.
 
     run = cerebro_db.fit("dbname=shop", "train_packed", "models", "configs", 2, validation_table="test_packed")
     run.leaderboard
 
 `server` is a libpq DSN (None: PGHOST and the rest, else the embedded server), a SQLAlchemy engine, or a
 SQLAlchemy connection, whose transaction is then used and left to the caller. Errors of the server that
-have a class here are raised as that class.
+have a class here are raised as that class. With strategy `in_rdbms` the server coordinates a run, with
+any other one this process does. What the arguments do not say, the configuration file may (`settings`).
 """
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Optional, Union
+from typing import Any, Dict, Iterator, Optional, Union
 
 import pandas as pd
+import psycopg2
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from cerebro_db import calls, runs, settings
 from cerebro_db.client import PsycopgDatabase, connect
-from cerebro_db.errors import SQL_ERRORS, CerebroError, MissingError, unknown
+from cerebro_db.errors import MissingError, unknown
 from cerebro_db.planning import FitRequest
 from cerebro_db.report import write_report
 from cerebro_db.sqltext import Fragment, TableName, query
@@ -89,25 +90,28 @@ class Run:
 def fit(server: Server, source: str, output: str, selection: str, iterations: int = 1, **arguments: Any) -> Run:
     """Train all configs of a selection table; Ctrl-C cancels the run, which can be resumed.
 
-    `arguments` are those of madlib_mop_fit by name, such as validation_table, name, or options as a dict.
+    `arguments` are those of madlib_mop_fit by name, such as validation_table, strategy, or options as a dict.
     """
     known = [item.name for item in fields(FitRequest)][4:]
     for name in arguments:
         if name not in known:
             raise unknown("argument", name, known)
-    values = {**{item.name: item.default for item in fields(FitRequest)[4:]}, **arguments}
-    if isinstance(values["options"], Mapping):
-        values["options"] = json.dumps(values["options"])
-    values |= {
-        "source_table": source, "model_output_table": output, "model_selection_table": selection,
-        "num_iterations": iterations,
-    }  # fmt: skip
-    return Run(server, _called(server, query("api", "fit"), values)["run_id"])
+    options = arguments.pop("options", None)
+    request = settings.find().below(FitRequest(source, output, selection, iterations, **arguments), options)
+    with _session(server) as database:
+        return Run(server, calls.waited(calls.fit(database, request))["run_id"])
 
 
 def resume(server: Server, run_id: int) -> Run:
     """Finish a run that was killed, cancelled or failed."""
-    return Run(server, _called(server, query("api", "resume"), {"run_id": run_id})["run_id"])
+    with _session(server) as database:
+        return Run(server, calls.waited(calls.resume(database, run_id))["run_id"])
+
+
+def cancel(server: Server, run_id: int) -> None:
+    """End a run of another session or process; it can be resumed. Raises RunError when it does not run."""
+    with _session(server) as database:
+        runs.cancel(database, run_id)
 
 
 def find_run(server: Server, run_id: int) -> Run:
@@ -118,7 +122,11 @@ def find_run(server: Server, run_id: int) -> Run:
 
 def status(server: Server = None, run_id: Optional[int] = None) -> pd.DataFrame:
     """One row per run of the caller's, or for one run."""
-    return _frame(server, query("api", "status"), run_id=run_id)
+    frame = _frame(server, query("catalog", "progress"), run_id=run_id)
+    if run_id is not None and frame.empty:
+        with _session(server) as database:
+            runs.status(database, run_id)  # raises, since it is none of the caller's
+    return frame
 
 
 def evaluate(
@@ -151,13 +159,47 @@ def _connection(server: Server) -> Iterator[Connection]:
     if isinstance(server, Connection):
         yield server
         return
-    engine = server if isinstance(server, Engine) else _engine(server)
-    with _own_errors(), engine.begin() as connection:
+    with _own_errors(), _engine(server).begin() as connection:
         yield connection
 
 
-def _engine(dsn: Optional[str]) -> Engine:
+@contextmanager
+def _session(server: Server) -> Iterator[PsycopgDatabase]:
+    """The seam over a session that commits by itself; over the caller's own connection, in its transaction."""
+    if isinstance(server, Connection):
+        with _own_errors(), _borrowed(server) as database:
+            yield database
+    elif isinstance(server, Engine):
+        alone = server.execution_options(isolation_level="AUTOCOMMIT")
+        with _own_errors(), alone.connect() as connection, _borrowed(connection) as database:
+            yield database
+    else:
+        with connect(_dsn(server)) as database, calls.own_errors():
+            yield database
+
+
+@contextmanager
+def _borrowed(connection: Connection) -> Iterator[PsycopgDatabase]:
+    connection.exec_driver_sql("select 1")  # begins the transaction that SQLAlchemy is to end
+    driver = _driver(connection)
+    notices = driver.notices
+    try:
+        with calls.own_errors():
+            yield PsycopgDatabase(driver)
+    finally:
+        if not driver.closed:
+            driver.notices = notices
+
+
+def _engine(server: Union[None, str, Engine]) -> Engine:
+    if isinstance(server, Engine):
+        return server
+    dsn = _dsn(server)
     return create_engine("postgresql+psycopg2://", creator=lambda: connect(dsn).connection, poolclass=NullPool)
+
+
+def _dsn(server: Optional[str]) -> Optional[str]:
+    return settings.find().dsn if server is None else server
 
 
 @contextmanager
@@ -166,11 +208,9 @@ def _own_errors() -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        told = getattr(getattr(error.orig, "diag", None), "message_primary", None) or ""
-        kind = SQL_ERRORS.get(getattr(error.orig, "pgcode", None) or "", CerebroError)
-        if not told.startswith("cerebro: "):
+        if not isinstance(error.orig, psycopg2.Error):
             raise
-        raise kind(told[len("cerebro: ") :]) from error
+        raise calls.ours(error.orig) from error
 
 
 def _driver(connection: Connection) -> Any:
@@ -179,14 +219,9 @@ def _driver(connection: Connection) -> Any:
 
 
 def _called(server: Server, sql: Fragment, values: Dict[str, Any]) -> Dict[str, Any]:
-    """The row of a long call. It runs in a thread, so that Ctrl-C is seen, and cancels it."""
-    with _connection(server) as connection, _own_errors(), ThreadPoolExecutor(1) as pool:
-        rows = pool.submit(lambda: connection.exec_driver_sql(sql, values).mappings().all())
-        try:
-            return dict(rows.result()[0])
-        except KeyboardInterrupt:
-            _driver(connection).cancel()
-            raise
+    """The row of a long call; Ctrl-C cancels it."""
+    with _session(server) as database:
+        return calls.waited(calls.Statement(database, sql, values))
 
 
 def _frame(server: Server, sql: Fragment, **values: Any) -> pd.DataFrame:

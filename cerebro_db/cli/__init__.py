@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Optional
 
 import psycopg2
 import typer
@@ -42,11 +43,20 @@ app = typer.Typer(
 
 @app.callback()
 def main(
+    context: typer.Context,
+    config: Annotated[
+        Optional[Path],
+        typer.Option(
+            metavar="FILE",
+            help="TOML file of settings; default: $CEREBRO_CONFIG, ./cerebro.toml, ~/.config/cerebro-db/config.toml.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Trains many PyTorch configs inside a database. The rows stay; the models hop."""
+    context.obj = config
 
 
 server.register(app)
