@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CerebroError": "errors",
     "Run": "api",
+    "cancel": "api",
     "evaluate": "tables",
     "find_run": "api",
     "fit": "api",

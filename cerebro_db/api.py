@@ -1,24 +1,24 @@
-"""Model selection from Python: the SQL functions, and their tables as pandas frames.
+"""Model selection from Python, and its tables as pandas frames.
 
     run = cerebro_db.fit("dbname=shop", "train_packed", "models", "configs", 2, validation_table="test_packed")
     run.leaderboard
 
 `server` is a libpq DSN (None: PGHOST and the rest, else the embedded server), a SQLAlchemy engine, or a
 SQLAlchemy connection, whose transaction is then used and left to the caller. Errors of the server that
-have a class here are raised as that class.
+have a class here are raised as that class. With strategy `in_rdbms` the server coordinates a run, with
+any other one this process does. What the arguments do not say, the configuration file may (`settings`).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Optional, Union
 
 import pandas as pd
 
-from cerebro_db.client import PsycopgDatabase
-from cerebro_db.connections import Server, called, driver, frame, open_connection, table_frame
+from cerebro_db import calls, runs, settings
+from cerebro_db.connections import Server, frame, session, table_frame
 from cerebro_db.errors import MissingError, unknown
 from cerebro_db.planning import FitRequest
 from cerebro_db.report import write_report
@@ -70,8 +70,8 @@ class Run:
 
     def report(self, path: Union[str, Path]) -> Path:
         """Write the HTML page about the run, and return where it is."""
-        with open_connection(self.server) as connection:
-            return write_report(PsycopgDatabase(driver(connection)), self.run_id, path)
+        with session(self.server) as database:
+            return write_report(database, self.run_id, path)
 
     def _output(self, suffix: str) -> TableName:
         row = self.run.iloc[0]
@@ -83,25 +83,28 @@ class Run:
 def fit(server: Server, source: str, output: str, selection: str, iterations: int = 1, **arguments: Any) -> Run:
     """Train all configs of a selection table; Ctrl-C cancels the run, which can be resumed.
 
-    `arguments` are those of madlib_mop_fit by name, such as validation_table, name, or options as a dict.
+    `arguments` are those of madlib_mop_fit by name, such as validation_table, strategy, or options as a dict.
     """
     known = [item.name for item in fields(FitRequest)][4:]
     for name in arguments:
         if name not in known:
             raise unknown("argument", name, known)
-    values = {**{item.name: item.default for item in fields(FitRequest)[4:]}, **arguments}
-    if isinstance(values["options"], Mapping):
-        values["options"] = json.dumps(values["options"])
-    values |= {
-        "source_table": source, "model_output_table": output, "model_selection_table": selection,
-        "num_iterations": iterations,
-    }  # fmt: skip
-    return Run(server, called(server, query("api", "fit"), values)["run_id"])
+    options = arguments.pop("options", None)
+    request = settings.find().below(FitRequest(source, output, selection, iterations, **arguments), options)
+    with session(server) as database:
+        return Run(server, calls.waited(calls.fit(database, request))["run_id"])
 
 
 def resume(server: Server, run_id: int) -> Run:
     """Finish a run that was killed, cancelled or failed."""
-    return Run(server, called(server, query("api", "resume"), {"run_id": run_id})["run_id"])
+    with session(server) as database:
+        return Run(server, calls.waited(calls.resume(database, run_id))["run_id"])
+
+
+def cancel(server: Server, run_id: int) -> None:
+    """End a run of another session or process; it can be resumed. Raises RunError when it does not run."""
+    with session(server) as database:
+        runs.cancel(database, run_id)
 
 
 def find_run(server: Server, run_id: int) -> Run:
@@ -112,4 +115,8 @@ def find_run(server: Server, run_id: int) -> Run:
 
 def status(server: Server = None, run_id: Optional[int] = None) -> pd.DataFrame:
     """One row per run of the caller's, or for one run."""
-    return frame(server, query("api", "status"), run_id=run_id)
+    found = frame(server, query("catalog", "progress"), run_id=run_id)
+    if run_id is not None and found.empty:
+        with session(server) as database:
+            runs.status(database, run_id)  # raises, since it is none of the caller's
+    return found

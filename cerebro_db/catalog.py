@@ -59,6 +59,10 @@ class Catalog:
         """Training is over: trained, failed or cancelled."""
         self._call("end_run", status=status, error=error)
 
+    def cancel_wished(self) -> bool:
+        """Whether another session asked to cancel the run."""
+        return bool(one(self._database, query("catalog", "cancel_wished"), run_id=self.run_id)["wished"])
+
     def save_initial(self, mst_key: int, weights: bytes) -> None:
         """Weights that a config starts from instead of random ones."""
         self._call("save_state", mst_key=mst_key, part="initial", chunk=0, data=weights)

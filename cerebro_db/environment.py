@@ -23,6 +23,12 @@ def home() -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "cerebro-db"
 
 
+def exports() -> Path:
+    """Where strategy `export` writes: $CEREBRO_EXPORTS, or a folder of the home folder."""
+    named = os.environ.get("CEREBRO_EXPORTS")
+    return Path(named).expanduser().absolute() if named else home() / "exports"
+
+
 def embedded_dsn(where: Optional[Path] = None) -> Optional[str]:
     """The DSN of the embedded server when it is up, else None."""
     folder = where or home()

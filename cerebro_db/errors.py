@@ -6,7 +6,8 @@
     │   ├── ExistsError     an output exists already
     │   └── DataError       the rows themselves are unfit: NULL, NaN, ragged, one class
     ├── SetupError          the server or the machine lacks something
-    └── RunError            a run failed, was cancelled, or cannot go on
+    └── RunError            a run failed, or cannot go on
+        └── CancelledError  a run was cancelled; it can be resumed
 
 A message is one sentence: the thing, its value, what was expected, and the remedy.
 """
@@ -47,9 +48,14 @@ class RunError(CerebroError):
     sqlstate = "55000"  # object_not_in_prerequisite_state
 
 
+class CancelledError(RunError):
+    sqlstate = "57014"  # query_canceled
+
+
 #: SQLSTATE -> class, for errors that come back from a server.
 SQL_ERRORS = {
-    kind.sqlstate: kind for kind in (UsageError, MissingError, ExistsError, DataError, SetupError, RunError)
+    kind.sqlstate: kind
+    for kind in (UsageError, MissingError, ExistsError, DataError, SetupError, RunError, CancelledError)
 }
 
 

@@ -96,6 +96,8 @@ class SegmentWorker:
         return self._save(trainee, Hopped(mst_key, epoch, tally, validation, goal.metric is not None), times)
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
+        if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
+            cache_bytes = 0
         return SegmentRows(source, self._plan.layout, cache_bytes, self._plan.options.window_mb * _MB)
 
     def _batches(self, config: ConfigPlan, epoch: int) -> Iterator[Batch]:

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Callable, TypeVar
 
+from cerebro_db.calls import terminable
 from cerebro_db.client import PsycopgDatabase
 
 Result = TypeVar("Result")
@@ -18,7 +19,7 @@ _CANCEL_SECONDS = 0.2
 
 
 def run(database: PsycopgDatabase, job: Job[Result]) -> Result:
-    """Do a job in one transaction. It has a thread of its own, so that Ctrl-C is seen, and ends it."""
+    """Do a job in one transaction. It has a thread of its own, so that Ctrl-C and SIGTERM are seen, and end it."""
     stopped = threading.Event()
 
     def check() -> None:
@@ -29,11 +30,11 @@ def run(database: PsycopgDatabase, job: Job[Result]) -> Result:
         with database.transaction():
             return job(database, check)
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, terminable():
         done = pool.submit(work)
         try:
             return done.result()
-        except KeyboardInterrupt:
+        except BaseException:  # its own error; or Ctrl-C and SIGTERM, which end it
             stopped.set()
             while not done.done():
                 database.connection.cancel()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Union
 
 from cerebro_db.errors import UsageError, unknown
 from cerebro_db.hopper import ORDERS
 
-STRATEGIES = ("in_rdbms", "streaming")
+#: Where the scheduler and the training run, and how rows arrive; strategies/registry.py has the classes.
+STRATEGIES = ("in_rdbms", "hybrid", "streaming", "export", "direct")
 #: Where worker processes run.
 EXECUTORS = ("local", "ray")
 
@@ -49,18 +50,20 @@ class Options:
     segments: int = 0
 
     @classmethod
-    def parse(cls, text: Optional[str], settings: Mapping[str, str]) -> Options:
-        """Read JSON text over settings over defaults.
+    def parse(
+        cls, text: Optional[str], settings: Mapping[str, str], arguments: Optional[Mapping[str, Any]] = None
+    ) -> Options:
+        """Read `arguments` over JSON text over settings over defaults.
 
         `settings` maps option names to the text of `cerebro.<name>`; empty texts count as unset.
         """
         known = {item.name: item for item in fields(cls)}
-        given = _object(text)
+        given = as_object(text)
         for name in given:
             if name not in known:
                 raise unknown("option", name, known)
         merged = {name: value for name, value in settings.items() if name in known and value != ""}
-        merged.update(given)
+        merged.update({**given, **(arguments or {})})
         options = cls(
             **{name: _typed(name, value, type(known[name].default)) for name, value in merged.items()}
         )
@@ -98,7 +101,10 @@ _OF_SOURCE = {"dependent_varname", "independent_varname", "normalizing_const", "
 SETTINGS = tuple(item.name for item in fields(Options) if item.name not in _OF_SOURCE)
 
 
-def _object(text: Optional[str]) -> Dict[str, Any]:
+def as_object(text: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """Options as a dict, from JSON text or a mapping; {} for None and for blank text."""
+    if isinstance(text, Mapping):
+        return dict(text)
     if text is None or not text.strip():
         return {}
     try:

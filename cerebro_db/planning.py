@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from cerebro_db import names, outputs, packing, params, selection
+from cerebro_db import environment, names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
 from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
@@ -14,6 +13,7 @@ from cerebro_db.options import SETTINGS, Options
 from cerebro_db.plan import ConfigPlan, Plan, SegmentPlan
 from cerebro_db.sessions import Sessions
 from cerebro_db.sqltext import TableName, query
+from cerebro_db.strategies import registry
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,12 @@ class FitRequest:
     options: Optional[str] = None
 
     def parsed_options(self, database: Database) -> Options:
-        """Argument over setting over default; the strategy argument over all."""
+        """Arguments of their own over the argument `options` over settings over defaults."""
         settings = {row["name"]: row["setting"] for row in database.rows(query("planning", "settings"), names=SETTINGS)}
-        if self.strategy is not None:
-            settings["strategy"] = self.strategy
+        arguments: Dict[str, Any] = {} if self.strategy is None else {"strategy": self.strategy}
         if self.use_caching is False:
-            settings["cache_mb"] = "0"
-        return Options.parse(self.options, settings)
+            arguments["cache_mb"] = 0
+        return Options.parse(self.options, settings, arguments)
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def plan_fit(
         metrics_frequency=frequency,
         options=options,
         outputs=made.to_dict(str(selection_table)),
-        threads=options.threads or max(1, (os.cpu_count() or 1) // max(1, len(packed.segments))),
+        threads=options.threads or max(1, _cores(database, options) // max(1, len(packed.segments))),
     )
     heading = {
         "strategy": options.strategy,
@@ -112,6 +111,13 @@ def plan_fit(
         "description": request.description,
     }
     return Planned(plan, heading, {key: weights for key, weights in initial.items() if weights})
+
+
+def _cores(database: Database, options: Options) -> int:
+    """Processors where the run will train."""
+    if registry.in_server(options.strategy):
+        return int(one(database, query("planning", "cores"))["cores"])
+    return environment.cores()
 
 
 def ranking(configs: Tuple[ConfigPlan, ...]) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from cerebro_db import autopack, catalog, hopper, outputs
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.coordinator import POLL_SECONDS, Coordinator
-from cerebro_db.database import Database, Row, one
-from cerebro_db.errors import RunError, UsageError
+from cerebro_db.database import Database, Row, one, together
+from cerebro_db.errors import CancelledError, RunError, UsageError
 from cerebro_db.plan import Plan
 from cerebro_db.planning import FitRequest, Planned, plan_fit
 from cerebro_db.sessions import ServerError, Sessions, interruptible, why_lost
@@ -20,8 +20,9 @@ from cerebro_db.strategies import registry
 from cerebro_db.strategies.base import Strategy
 from cerebro_db.weights import shapes
 
-#: SQLSTATE of a cancel and of statement_timeout.
-QUERY_CANCELED = "57014"
+#: How often a coordinator looks whether another session asked to cancel its run [s].
+WISH_SECONDS = 1.0
+Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,13 @@ class Host:
     """Where the coordinator runs: the caller's session, how it looks for interrupts, and how it opens sessions."""
 
     database: Database
-    check: Callable[[], None]
+    check: Check
     #: Given the seconds that a session waits for a lock.
     sessions: Callable[[float], Sessions]
+    #: Makes what runs inside give way to `check`; gives the function to call in place of it.
+    interruptible: Callable[[Check], AbstractContextManager[Check]] = interruptible
+    #: Whether the caller waits in a statement of this server, which a cancel of the run cancels.
+    in_backend: bool = True
 
 
 def fit(host: Host, request: FitRequest) -> Row:
@@ -41,7 +46,8 @@ def fit(host: Host, request: FitRequest) -> Row:
     """
     started = time.monotonic()
     options = request.parsed_options(host.database)
-    with interruptible(host.check) as check, host.sessions(options.lock_seconds) as sessions:
+    registry.require(host.database, options.strategy)
+    with host.interruptible(host.check) as check, host.sessions(options.lock_seconds) as sessions:
         copies: List[TableName] = []
         try:
             planned = plan_fit(host.database, sessions, request, options, copies)
@@ -65,6 +71,7 @@ def resume(host: Host, run_id: int) -> Row:
         raise RunError(f"run {run_id} has finished; its models are in {row['model_output_table']}")
     plan = catalog.Catalog(host.database, run_id).plan()
     outputs.require_free(host.database, plan.outputs)
+    registry.require(host.database, plan.options.strategy)
     if row["status"] != "trained":
         _train_on(host, run_id, plan)
     return _deliver(host, run_id, plan, started)
@@ -97,7 +104,7 @@ def _train_new(host: Host, sessions: Sessions, planned: Planned) -> int:
     try:
         first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
         strategy.check(plan, first)
-        _await_sessions(host, strategy)
+        _await_sessions(strategy, host.check)
         with sessions.connect() as control:
             with control.transaction():
                 log = catalog.start_run(control, plan, planned.heading)
@@ -113,7 +120,7 @@ def _train_new(host: Host, sessions: Sessions, planned: Planned) -> int:
 
 def _train_on(host: Host, run_id: int, plan: Plan) -> None:
     with ExitStack() as stack:
-        host = replace(host, check=stack.enter_context(interruptible(host.check)))
+        host = replace(host, check=stack.enter_context(host.interruptible(host.check)))
         sessions = stack.enter_context(host.sessions(plan.options.lock_seconds))
         control = stack.enter_context(sessions.connect())
         outputs.require_unchanged(control, plan)
@@ -122,20 +129,22 @@ def _train_on(host: Host, run_id: int, plan: Plan) -> None:
         stack.enter_context(_recorded(log))
         strategy = registry.open_strategy(plan, sessions)
         stack.callback(strategy.close)
-        _await_sessions(host, strategy)
-        _coordinate(Training(host, strategy, control, log, plan), _resumed_state(plan, log))
+        training = Training(host, strategy, control, log, plan)
+        _await_sessions(strategy, training.check)
+        _coordinate(training, _resumed_state(plan, log))
 
 
 def _claim(host: Host, log: catalog.Catalog, sessions: Sessions) -> None:
     """Become the run's only coordinator, and the one that madlib_mop_cancel finds."""
     if not log.claim(sessions.caller_pid):
         raise RunError(f"run {log.run_id} is still running; watch it in cerebro.progress")
-    host.database.rows(query("catalog", "mark_coordinator"), run_id=log.run_id)
+    if host.in_backend:
+        host.database.rows(query("catalog", "mark_coordinator"), run_id=log.run_id)
 
 
-def _await_sessions(host: Host, strategy: Strategy) -> None:
+def _await_sessions(strategy: Strategy, check: Check) -> None:
     while not strategy.ready(POLL_SECONDS):
-        host.check()
+        check()
 
 
 @contextmanager
@@ -151,7 +160,8 @@ def _recorded(log: catalog.Catalog) -> Iterator[None]:
 
 
 def _ending(error: BaseException) -> Dict[str, Any]:
-    if isinstance(error, KeyboardInterrupt) or getattr(error, "sqlstate", None) == QUERY_CANCELED:
+    code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if isinstance(error, KeyboardInterrupt) or code == CancelledError.sqlstate:
         return {"status": "cancelled", "error": "cancelled by its caller"}
     return {"status": "failed", "error": str(error)}
 
@@ -166,10 +176,21 @@ class Training:
     control: PsycopgDatabase
     log: catalog.Catalog
     plan: Plan
+    #: When to look for a wish to cancel, by time.monotonic().
+    due: float = 0.0
 
     def check(self) -> None:
-        """Look for interrupts, and whether the run still holds the lock that makes it the only one."""
+        """Look for interrupts, for a cancel, and whether the run still holds the lock that makes it the only one."""
         self.host.check()
+        self._require_lock()
+        if time.monotonic() >= self.due:
+            self.due = time.monotonic() + WISH_SECONDS
+            if self.log.cancel_wished():
+                raise CancelledError(
+                    f"run {self.log.run_id} was cancelled from another session; its finished hops are kept"
+                )
+
+    def _require_lock(self) -> None:
         reason = why_lost(self.control)
         if reason is not None:
             raise RunError(
@@ -213,8 +234,9 @@ def _stopped(state: hopper.State) -> List[int]:
 
 
 def _deliver(host: Host, run_id: int, plan: Plan, started: float) -> Row:
-    """Write the outputs in the caller's transaction and give the row that SQL shows."""
-    best = outputs.write(host.database, run_id, plan)
+    """Write the outputs in the caller's transaction, or in one of their own, and give the row that SQL shows."""
+    with together(host.database):
+        best = outputs.write(host.database, run_id, plan)
     return {
         "run_id": run_id,
         "status": "finished",

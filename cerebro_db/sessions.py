@@ -14,7 +14,7 @@ import psycopg2
 from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
-from cerebro_db.errors import RunError, SetupError
+from cerebro_db.errors import CancelledError, RunError, SetupError
 from cerebro_db.sqltext import Fragment, query
 
 #: What the server or the connection to it raises.
@@ -77,11 +77,14 @@ def session_parameters(version: int, lock_seconds: float) -> Dict[str, Any]:
     settings = {
         "statement_timeout": "0",
         "lock_timeout": f"{int(lock_seconds * 1000)}ms",
-        "idle_in_transaction_session_timeout": "0",
         "search_path": "pg_catalog",
         "client_min_messages": "warning",
-        "jit": "off",
     }
+    # A server refuses a session that names a setting it does not know.
+    if version >= 90600:
+        settings["idle_in_transaction_session_timeout"] = "0"
+    if version >= 110000:
+        settings["jit"] = "off"
     if version >= 140000:
         settings["idle_session_timeout"] = "0"
         settings["client_connection_check_interval"] = f"{ALIVE_MILLISECONDS}ms"
@@ -192,14 +195,15 @@ def interruptible(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
         patience.raise_interrupt()
     except psycopg2.Error as error:
         patience.raise_interrupt()
-        raise _as_ours(error) from error
+        raise as_ours(error) from error
     finally:
         extensions.set_wait_callback(before)
 
 
-def _as_ours(error: psycopg2.Error) -> RunError:
+def as_ours(error: psycopg2.Error) -> RunError:
     """What the server said in a session of the run, for the caller's session: in one line, with its SQLSTATE."""
-    ours = RunError((error.diag.message_primary if error.diag else None) or line_of(error))
+    kind = CancelledError if error.pgcode == CancelledError.sqlstate else RunError
+    ours = kind((error.diag.message_primary if error.diag else None) or line_of(error))
     ours.sqlstate = error.pgcode or RunError.sqlstate
     return ours
 

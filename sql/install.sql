@@ -8,7 +8,7 @@ set local client_min_messages = warning;
 \ir schema/00_python.sql
 \ir include/sql_only.sql
 
-\ir functions/70_loopback.sql
+\ir functions/80_loopback.sql
 
 \ir ../udfs/check_plan/latest.sql
 \ir ../udfs/open_segment/latest.sql

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import psycopg2
 from psycopg2 import extensions
@@ -169,22 +173,65 @@ class Running:
         self.database.close()
 
 
+class Command:
+    """The command `cerebro-db` in a process of its own."""
+
+    def __init__(self, dsn: str, *words: str, folder: Optional[Path] = None) -> None:
+        tree = str(Path(__file__).parents[1])
+        path = os.pathsep.join([tree, os.environ.get("PYTHONPATH", "")])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "cerebro_db.cli", *words, "--dsn", dsn], cwd=folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        self.pid: int = self._process.pid
+        self.rows: List[Row] = []
+        self.error: Optional[str] = None
+
+    @property
+    def running(self) -> bool:
+        if self._process.poll() is None:
+            return True
+        self.wait()
+        return False
+
+    def wait(self, seconds: float = 120) -> int:
+        """Until the process has ended; its exit code."""
+        if self.error is None:
+            stdout, self.error = self._process.communicate(timeout=seconds)
+            self.rows = [json.loads(stdout)] if stdout.startswith("{") else []
+        return int(self._process.returncode)
+
+    def finished(self, seconds: float = 120) -> Row:
+        """The row that it must print, with --json."""
+        assert self.wait(seconds) == 0, self.error
+        return self.rows[0]
+
+
 def start_fit(
     dsn: str, database: PsycopgDatabase, *arguments: Any, hops: int = 1, **options: Any
 ) -> Tuple[Running, int]:
     """A fit in a session of its own, and its run_id, as soon as it has finished some hops."""
-    newest = sql("select coalesce(max(run_id), 0) as id from cerebro.run")
-    before = database.rows(newest)[0]["id"]
+    before = newest(database)
     running = Running(dsn, FIT, **fit_values(*arguments, **options))
+    return running, begun(database, before, running, hops)
 
-    def begun() -> bool:
+
+def newest(database: PsycopgDatabase) -> int:
+    """The number of the newest run, 0 before the first."""
+    return int(database.rows(sql("select coalesce(max(run_id), 0) as id from cerebro.run"))[0]["id"])
+
+
+def begun(database: PsycopgDatabase, before: int, running: Union[Running, Command], hops: int) -> int:
+    """The number of a run newer than `before`, as soon as it has finished some hops."""
+
+    def there() -> bool:
         assert running.running, f"the fit ended early: {running.error or running.rows}"
-        return bool(database.rows(newest)[0]["id"] > before)
+        return newest(database) > before
 
-    wait_until(begun, 120, "the run begins")
-    run_id = database.rows(newest)[0]["id"]
+    wait_until(there, 120, "the run begins")
+    run_id = newest(database)
     wait_for_hops(database, run_id, hops, running)
-    return running, run_id
+    return run_id
 
 
 def helpers(database: PsycopgDatabase) -> Dict[int, str]:
@@ -215,7 +262,9 @@ def hops(database: PsycopgDatabase, run_id: int) -> List[Row]:
     )
 
 
-def wait_for_hops(database: PsycopgDatabase, run_id: int, count: int, running: Running, seconds: float = 120) -> None:
+def wait_for_hops(
+    database: PsycopgDatabase, run_id: int, count: int, running: Union[Running, Command], seconds: float = 120
+) -> None:
     """Until a run has that many finished hops; fails when its statement ends before."""
 
     def enough() -> bool:

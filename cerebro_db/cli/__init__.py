@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Optional
 
 import psycopg2
 import typer
 from typer.core import TyperGroup
 
 from cerebro_db import __version__
-from cerebro_db.cli import configs, runs, server, tables, worker
+from cerebro_db.cli import clean, configs, export, runs, server, tables, worker
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
 
@@ -44,11 +45,20 @@ app = typer.Typer(
 
 @app.callback()
 def main(
+    context: typer.Context,
+    config: Annotated[
+        Optional[Path],
+        typer.Option(
+            metavar="FILE",
+            help="TOML file of settings; default: $CEREBRO_CONFIG, ./cerebro.toml, ~/.config/cerebro-db/config.toml.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Trains many PyTorch configs inside a database. The rows stay; the models hop."""
+    context.obj = config
 
 
 server.register(app)
@@ -56,3 +66,5 @@ tables.register(app)
 configs.register(app)
 runs.register(app)
 worker.register(app)
+export.register(app)
+clean.register(app)

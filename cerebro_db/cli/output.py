@@ -9,14 +9,30 @@ import psycopg2
 import typer
 from rich.console import Console
 
+from cerebro_db import settings
+
 #: Results; --json writes one document here and nothing else.
 console = Console(soft_wrap=True, highlight=False)
 #: Progress and errors.
 stderr = Console(stderr=True, soft_wrap=True, highlight=False)
 
+
+
+def configured(context: typer.Context) -> settings.Settings:
+    """The configuration file of this command."""
+    return settings.find(context.find_root().obj)
+
+
+def _dsn_or_configured(context: typer.Context, given: Optional[str]) -> Optional[str]:
+    return configured(context).dsn if given is None else given
+
+
 Dsn = Annotated[
     Optional[str],
-    typer.Option(help="libpq DSN of the server; default: PGHOST and the rest, else the embedded server."),
+    typer.Option(
+        help="libpq DSN; default: the configuration file, else PGHOST and the rest, else the embedded server.",
+        callback=_dsn_or_configured,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 

@@ -1,11 +1,10 @@
-"""Commands about data and runs: load, fit, status, resume, report."""
+"""Commands about data and runs: load, fit, status, resume, cancel, report."""
 
 from __future__ import annotations
 
-import json as json_text
 import re
 from pathlib import Path
-from typing import Annotated, Any, Dict, List, Optional
+from typing import Annotated, Any, Callable, Dict, List, Optional
 
 import psycopg2
 import typer
@@ -13,18 +12,22 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cerebro_db import datasets
-from cerebro_db.cli.output import Dsn, Json, console, notice, print_json, stderr
-from cerebro_db.cli.watch import Display, LineDisplay, LiveDisplay, Statement, Watch, screen, take_snapshot
+from cerebro_db import calls, datasets, runs
+from cerebro_db.cli.output import Dsn, Json, configured, console, error_line, notice, print_json, stderr
+from cerebro_db.cli.watch import Display, LineDisplay, LiveDisplay, Watch, screen, take_snapshot
 from cerebro_db.client import PsycopgDatabase, connect
-from cerebro_db.database import Row, one
+from cerebro_db.database import Row
 from cerebro_db.datasets import Loaded
-from cerebro_db.errors import CerebroError, SetupError, UsageError, unknown
+from cerebro_db.errors import CancelledError, CerebroError, UsageError, unknown
+from cerebro_db.options import STRATEGIES, as_object
+from cerebro_db.planning import FitRequest
 from cerebro_db.report import words, write_report
-from cerebro_db.sqltext import Fragment, query
+from cerebro_db.sqltext import query
 
 #: Exit code after Ctrl-C: 128 + SIGINT, as shells count.
 INTERRUPTED = 130
+#: The same for SIGTERM.
+TERMINATED = 143
 #: Columns of a table that goes to a file or a pipe.
 PIPE_COLUMNS = 200
 LOADERS = {"fashion-mnist": datasets.load_fashion_mnist, "flights": datasets.load_flights}
@@ -43,7 +46,7 @@ RunId = Annotated[int, typer.Argument(metavar="RUN", help="Number of the run, se
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    for command in (load, fit, status, resume, report):
+    for command in (load, fit, status, resume, cancel, report):
         app.command()(command)
 
 
@@ -67,6 +70,7 @@ def load(
 
 
 def fit(
+    context: typer.Context,
     source: Annotated[str, typer.Argument(help="Table of rows, packed or not.")],
     output: Annotated[
         str, typer.Argument(help="Model table to make; with it <output>_info and <output>_summary.")
@@ -74,7 +78,7 @@ def fit(
     selection: Annotated[str, typer.Argument(help="Model selection table: the configs.")],
     iterations: Annotated[int, typer.Option("--iterations", "-n", help="Epochs.")] = 1,
     validation: Annotated[Optional[str], typer.Option(help="Table to validate on after each epoch.")] = None,
-    strategy: Annotated[Optional[str], typer.Option(help="How rows reach the training loop.")] = None,
+    strategy: Annotated[Optional[str], typer.Option(help=f"One of {', '.join(STRATEGIES)}.")] = None,
     name: Annotated[Optional[str], typer.Option(help="A name for the run.")] = None,
     description: Annotated[Optional[str], typer.Option(help="A sentence about the run.")] = None,
     options: Annotated[Optional[str], typer.Option(help="Settings of the run as a JSON object.")] = None,
@@ -83,14 +87,15 @@ def fit(
     json: Json = False,
 ) -> None:
     """Train all configs of a selection table and watch them; Ctrl-C stops, 'resume' goes on."""
-    values = {
+    values: Dict[str, Any] = {
         "source": source, "output": output, "selection": selection, "iterations": iterations,
         "validation": validation, "strategy": strategy, "name": name, "description": description,
-        "options": _json_object(options),
     }  # fmt: skip
+    asked = FitRequest(**{FIT_ARGUMENTS[key]: value for key, value in values.items()})
+    request = configured(context).below(asked, _json_object(options))
     if echo:
-        stderr.print(shown_fit(values), markup=False)
-    _watched(dsn, json, query("cli", "fit"), values)
+        stderr.print(shown_fit({**values, "options": request.options}), markup=False)
+    _watched(dsn, json, lambda database: calls.fit(database, request))
 
 
 def shown_fit(values: Dict[str, Any]) -> str:
@@ -106,7 +111,17 @@ def _literal(value: Any) -> str:
 
 def resume(run_id: RunId, dsn: Dsn = None, json: Json = False) -> None:
     """Go on with a run that was killed, cancelled or failed; no finished hop runs again."""
-    _watched(dsn, json, query("cli", "resume"), {"run_id": run_id})
+    _watched(dsn, json, lambda database: calls.resume(database, run_id))
+
+
+def cancel(run_id: RunId, dsn: Dsn = None, json: Json = False) -> None:
+    """End a run of another session or process, within seconds; 'resume' goes on."""
+    with installed_session(dsn) as database:
+        runs.cancel(database, run_id)
+    if json:
+        print_json({"run_id": run_id, "cancelled": True})
+    else:
+        typer.echo(f"run {run_id} is being cancelled; go on with: cerebro-db resume {run_id}")
 
 
 def status(
@@ -148,16 +163,18 @@ def report(
         typer.echo(path)
 
 
-def _watched(dsn: Optional[str], json: bool, sql: Fragment, values: Dict[str, Any]) -> None:
-    """Run a statement that coordinates a run, with progress on stderr and its row on stdout."""
+def _watched(dsn: Optional[str], json: bool, begin: Callable[[PsycopgDatabase], calls.Call]) -> None:
+    """Begin a call that coordinates a run; its progress goes to stderr and its row to stdout."""
     notes: List[str] = []
     with installed_session(dsn) as watcher, connect(dsn, on_notice=notes.append) as worker:
-        watch = Watch(watcher, Statement(worker, sql, **values))
+        watch = Watch(watcher, begin(worker))
         try:
             row = watch.follow(_display())
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit, CancelledError) as error:
+            if isinstance(error, CancelledError):
+                error_line(error)
             stderr.print(_how_to_go_on("cancelled", watch.run_id), markup=False)
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(TERMINATED if isinstance(error, SystemExit) else INTERRUPTED) from None
         except (CerebroError, psycopg2.Error):
             if watch.run_id is not None:
                 stderr.print(_how_to_go_on("stopped", watch.run_id), markup=False)
@@ -201,25 +218,20 @@ def _print(shown: RenderableType) -> None:
 def installed_session(dsn: Optional[str]) -> PsycopgDatabase:
     """A session in a database that has cerebro; raises SetupError otherwise."""
     database = connect(dsn, on_notice=notice)
-    facts = one(database, query("cli", "installed"))
-    if not facts["installed"]:
+    try:
+        calls.require_installed(database)
+    except CerebroError:
         database.close()
-        name = facts["database"]
-        remedy = "install it with 'cerebro-db install'"
-        raise SetupError(f"cerebro-db is not installed in database {name!r}; {remedy}")
+        raise
     return database
 
 
 def _json_object(text: Optional[str]) -> Optional[str]:
     """Options as they were typed, once they are known to be a JSON object."""
-    if text is None:
-        return None
     try:
-        known = isinstance(json_text.loads(text), dict)
-    except ValueError:
-        known = False
-    if not known:
-        raise UsageError(f"--options is {text!r}, expected a JSON object such as '{{\"seed\": 1}}'")
+        as_object(text)
+    except UsageError:
+        raise UsageError(f"--options is {text!r}, expected a JSON object such as '{{\"seed\": 1}}'") from None
     return text
 
 

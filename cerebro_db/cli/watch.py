@@ -1,10 +1,9 @@
-"""Run a long statement in a thread of its own, and show how far it is from a second session."""
+"""Show how far a call is that trains, from a second session."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, List, Optional, Protocol, Set, Tuple
+from typing import List, Optional, Protocol, Set, Tuple
 
 import psycopg2
 from rich.console import Console, Group
@@ -13,17 +12,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cerebro_db.client import PsycopgDatabase
+from cerebro_db.calls import Call, terminable
 from cerebro_db.database import Database, Row, one
 from cerebro_db.report import accounting, words
 from cerebro_db.report.look import Look
 from cerebro_db.report.read import read_run
-from cerebro_db.sqltext import Fragment, query
+from cerebro_db.sqltext import query
 
 #: Between two looks at the progress [s].
 POLL_SECONDS = 0.5
-#: How long a cancelled statement may take to come back [s].
-CANCEL_SECONDS = 15.0
 #: Configs on the live screen; the best ones.
 SCREEN_CONFIGS = 16
 
@@ -45,51 +42,32 @@ class Display(Protocol):
     def close(self) -> None: ...
 
 
-class Statement:
-    """One statement on its way in a thread; only `cancel` may touch its session meanwhile."""
-
-    def __init__(self, database: PsycopgDatabase, sql: Fragment, **values: Any) -> None:
-        self.pid = database.connection.info.backend_pid
-        self._database = database
-        pool = ThreadPoolExecutor(max_workers=1)
-        self._rows = pool.submit(database.rows, sql, **values)
-        pool.shutdown(wait=False)
-
-    def ended(self, seconds: float) -> bool:
-        """Whether it ended within this time."""
-        return bool(wait([self._rows], seconds).done)
-
-    def cancel(self) -> None:
-        self._database.connection.cancel()
-
-    def result(self) -> Row:
-        """Its row, once it ended; raises what it raised."""
-        return self._rows.result()[0]
-
-
 class Watch:
-    """Follows a statement that coordinates a run."""
+    """Follows a call that coordinates a run."""
 
-    def __init__(self, database: Database, statement: Statement) -> None:
-        #: None until the statement has taken up a run.
+    def __init__(self, database: Database, call: Call) -> None:
+        #: None until the call has taken up a run.
         self.run_id: Optional[int] = None
         self._database = database
-        self._statement = statement
+        self._call = call
         self._blind = False
 
     def follow(self, display: Display, poll_seconds: float = POLL_SECONDS) -> Row:
-        """Show progress until the statement ends and give its row; Ctrl-C cancels it, then raises."""
+        """Show progress until the call ends and give its row; what interrupts that, such as Ctrl-C, cancels it."""
         try:
-            while not self._statement.ended(poll_seconds):
-                self._show(display)
-            self._show(display)
-        except KeyboardInterrupt:
-            self._statement.cancel()
-            self._statement.ended(CANCEL_SECONDS)
+            with terminable():
+                self._follow(display, poll_seconds)
+        except BaseException:
+            self._call.cancel()
             raise
         finally:
             display.close()
-        return self._statement.result()
+        return self._call.result()
+
+    def _follow(self, display: Display, poll_seconds: float) -> None:
+        while not self._call.ended(poll_seconds):
+            self._show(display)
+        self._show(display)
 
     def _show(self, display: Display) -> None:
         """A watcher that loses its session goes blind; the run does not end with it."""
@@ -102,7 +80,7 @@ class Watch:
 
     def snapshot(self) -> Optional[Snapshot]:
         if self.run_id is None:
-            found = one(self._database, query("cli", "run_of_session"), pid=self._statement.pid)
+            found = one(self._database, query("cli", "run_of_session"), pid=self._call.pid)
             self.run_id = found["run_id"]
         return None if self.run_id is None else take_snapshot(self._database, self.run_id)
 

@@ -22,6 +22,9 @@ class Strategy(Protocol):
     """Runs hops. All calls come from one thread, the coordinator's.
 
     A hop that is reported finished has its new state and its event committed, in one transaction.
+
+    A class may have `require(database: Database) -> None` (a class method): called before anything is
+    made, it raises SetupError that names what the server lacks for the strategy, and the remedy.
     """
 
     name: ClassVar[str]

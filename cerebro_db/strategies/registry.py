@@ -4,22 +4,47 @@ from __future__ import annotations
 
 from typing import Callable, Dict
 
+from cerebro_db.database import Database
 from cerebro_db.errors import unknown
 from cerebro_db.plan import Plan
 from cerebro_db.sessions import Sessions
 from cerebro_db.strategies.base import Strategy
+from cerebro_db.strategies.direct import Direct
+from cerebro_db.strategies.export import Export
+from cerebro_db.strategies.hybrid import Hybrid
 from cerebro_db.strategies.in_rdbms import InRdbms
+from cerebro_db.strategies.in_sessions import InSessions
 from cerebro_db.strategies.streaming import Streaming
 
+#: One line per strategy, under the names that options.STRATEGIES lists.
 STRATEGIES: Dict[str, Callable[[Plan, Sessions], Strategy]] = {
     "in_rdbms": InRdbms,
+    "hybrid": Hybrid,
     "streaming": Streaming,
+    "export": Export,
+    "direct": Direct,
 }
+
+
+def require(database: Database, name: str) -> None:
+    """Refuse, before anything is made, a strategy that this installation or this server lacks."""
+    checked = getattr(_find(name), "require", None)
+    if checked is not None:
+        checked(database)
 
 
 def open_strategy(plan: Plan, sessions: Sessions) -> Strategy:
     """The strategy that the plan asks for, its segments starting up."""
-    name = plan.options.strategy
+    return _find(plan.options.strategy)(plan, sessions)
+
+
+def in_server(name: str) -> bool:
+    """Whether it trains on the server's processors; the others train on those of the coordinator."""
+    kind = _find(name)
+    return isinstance(kind, type) and issubclass(kind, InSessions)
+
+
+def _find(name: str) -> Callable[[Plan, Sessions], Strategy]:
     if name not in STRATEGIES:
         raise unknown("strategy", name, STRATEGIES)
-    return STRATEGIES[name](plan, sessions)
+    return STRATEGIES[name]

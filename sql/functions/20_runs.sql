@@ -85,7 +85,7 @@ begin
         return false;
     end if;
     update cerebro_private.run r
-       set coordinator_pid = $2, status = 'running', error = null, trained_at = null
+       set coordinator_pid = $2, status = 'running', error = null, trained_at = null, cancel_wished = false
      where r.run_id = $1 and r.status not in ('trained', 'finished');
     return true;
 end
@@ -108,7 +108,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 begin
     perform cerebro_private.require_owner($1);
     update cerebro_private.run r
-       set status = $2, error = $3, coordinator_pid = null
+       set status = $2, error = $3, coordinator_pid = null, cancel_wished = false
          , trained_at = case when $2 = 'trained' then clock_timestamp() else r.trained_at end
      where r.run_id = $1;
 end
@@ -162,14 +162,25 @@ begin
     if not cerebro_private.is_coordinated($1) then
         return false;
     end if;
-    return coalesce((
-        select bool_or(pg_cancel_backend(l.pid))
-          from pg_catalog.pg_locks l
-         where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-           and l.classid = (cerebro_private.lock_class() + 1)::oid and l.objid = $1::oid
-           and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database()))
-      , false);
+    perform pg_cancel_backend(l.pid)
+       from pg_catalog.pg_locks l
+      where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+        and l.classid = (cerebro_private.lock_class() + 1)::oid and l.objid = $1::oid
+        and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database());
+    if not found then  -- a coordinator in a client has no statement to cancel: it looks for the wish
+        update cerebro_private.run r set cancel_wished = true where r.run_id = $1 and r.status = 'running';
+    end if;
+    return found;
 end
 $body$;
 comment on function cerebro_private.cancel_run(integer) is
-    'Cancel the statement that coordinates the run; false when none does.';
+    'Ask the run''s coordinator to end, and cancel its statement where it has one; false when none coordinates.';
+
+create or replace function cerebro_private.cancel_wished(run_id integer) returns boolean
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    return coalesce((select r.cancel_wished from cerebro_private.run r where r.run_id = $1), false);
+end
+$body$;
+comment on function cerebro_private.cancel_wished(integer) is 'Whether somebody asked to cancel the run.';

@@ -6,7 +6,8 @@
 \ir ../functions/30_state.sql
 \ir ../functions/40_packed.sql
 \ir ../functions/50_factories.sql
-\ir ../functions/60_arrays.sql
+\ir ../functions/60_pages.sql
+\ir ../functions/70_arrays.sql
 \ir ../schema/20_views.sql
 \ir ../dialect/postgresql.sql
 \ir ../../udfs/register_factory/latest.sql

@@ -49,8 +49,12 @@ select cerebro_private.end_config(%(run_id)s::integer, %(mst_key)s::integer, %(s
 select cerebro_private.finish_run(%(run_id)s::integer);
 
 -- cancel_run --
--- Cancel the statement that coordinates a run.
+-- Ask the coordinator of a run to end.
 select cerebro_private.cancel_run(%(run_id)s::integer) as cancelled;
+
+-- cancel_wished --
+-- Whether somebody asked to cancel a run.
+select cerebro_private.cancel_wished(%(run_id)s::integer) as wished;
 
 -- clear_state --
 -- Empty a config's state.

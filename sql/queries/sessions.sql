@@ -49,3 +49,7 @@ set role {caller};
 -- be_caller --
 -- A superuser's session under the caller's name.
 set session authorization {caller};
+
+-- roles --
+-- Who logged in or was made the session's user, and the role taken since.
+select session_user::text as session_user, current_setting('role') as role;

@@ -21,10 +21,21 @@ create table if not exists cerebro_private.run (
         check (status in ('running', 'trained', 'finished', 'failed', 'cancelled'))
   , error text
   , coordinator_pid integer
+  , cancel_wished boolean not null default false
   , started_at timestamptz not null default clock_timestamp()
   , trained_at timestamptz
   , finished_at timestamptz
 );
+do $body$
+begin  -- an installation of before has the table without it
+    if not exists (select 1 from pg_catalog.pg_attribute a
+                    where a.attrelid = 'cerebro_private.run'::regclass and a.attname = 'cancel_wished') then
+        alter table cerebro_private.run add column cancel_wished boolean not null default false;
+    end if;
+end
+$body$;
+comment on column cerebro_private.run.cancel_wished is
+    'Somebody asked to cancel the run; its coordinator looks once a second.';
 comment on table cerebro_private.run is 'One model selection: a set of configs over one packed table.';
 comment on column cerebro_private.run.plan is 'All that a resume needs: layout, configs, options, versions.';
 comment on column cerebro_private.run.ranking is

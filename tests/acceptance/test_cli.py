@@ -15,7 +15,7 @@ from cerebro_db import __version__
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.database import one
 from tests.acceptance.shell import Shell
-from tests.runs import ADAM, MLP, make_images, make_selection, pack, sql
+from tests.runs import ADAM, MLP, make_images, make_selection, no_helpers, pack, sql
 from tests.support import wait_until
 
 pytestmark = pytest.mark.slow
@@ -64,13 +64,17 @@ def test_fit_on_rows_that_are_not_packed(shell: Shell, data: PsycopgDatabase) ->
     assert one(data, sql("select packed_table from out_summary")) == {"packed_table": "public.rows_packed"}
 
 
-def test_ctrl_c_then_resume(shell: Shell, data: PsycopgDatabase) -> None:
-    process = shell.start("fit", "packed", "out", "s", "--iterations", str(LONG_EPOCHS))
+@pytest.mark.parametrize(("strategy", "number", "code"), [
+    ("in_rdbms", signal.SIGINT, 130), ("hybrid", signal.SIGINT, 130), ("hybrid", signal.SIGTERM, 143),
+])  # fmt: skip
+def test_a_signal_then_resume(shell: Shell, data: PsycopgDatabase, strategy: str, number: int, code: int) -> None:
+    process = shell.start("fit", "packed", "out", "s", "--iterations", str(LONG_EPOCHS), "--strategy", strategy)
     hops = sql("select count(*)::int as hops from cerebro.hop")
     wait_until(lambda: bool(one(data, hops)["hops"] > 3 or process.poll() is not None), 60, "training has begun")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stdout) == (130, "")
+    assert (process.returncode, stdout) == (code, "")
+    no_helpers(data, 10)
     assert stderr.splitlines()[-1] == (
         "run 1 was cancelled; its finished hops are kept, go on with: cerebro-db resume 1"
     )
@@ -83,6 +87,29 @@ def test_ctrl_c_then_resume(shell: Shell, data: PsycopgDatabase) -> None:
     assert (after["status"], after["hops_done"]) == ("finished", LONG_HOPS)
     assert one(data, sql("select count(*)::int as models from out")) == {"models": 2}
     assert shell.error("resume", "1") == "cerebro-db: run 1 has finished; its models are in public.out"
+
+
+def test_the_configuration_file(shell: Shell, data: PsycopgDatabase, tmp_path: Path) -> None:
+    (tmp_path / "cerebro.toml").write_text("[fit]\nstrategy = 'hybrid'\nseed = 5\nthreads = 1\n", "utf-8")
+    assert shell.json("fit", "packed", "out", "s", "--options", '{"seed": 6}')["status"] == "finished"
+    given = sql("select strategy, options ->> 'seed' as seed, options ->> 'threads' as threads from out_summary")
+    assert one(data, given) == {"strategy": "hybrid", "seed": "6", "threads": "1"}
+    shell.json("fit", "packed", "other", "s", "--strategy", "in_rdbms")
+    row = one(data, sql("select strategy, options ->> 'seed' as seed from other_summary"))
+    assert row == {"strategy": "in_rdbms", "seed": "5"}
+
+
+def test_cancel_from_another_shell(shell: Shell, data: PsycopgDatabase) -> None:
+    words = ["fit", "packed", "out", "s", "--iterations", str(LONG_EPOCHS)]
+    hops = sql("select count(*)::int as hops from cerebro.hop where run_id = %(run_id)s")
+    for number, strategy in enumerate(("in_rdbms", "hybrid"), start=1):
+        process = shell.start(*words, "--strategy", strategy)
+        wait_until(lambda run_id=number: one(data, hops, run_id=run_id)["hops"] > 0, 60, "training has begun")
+        assert shell("cancel", str(number)).stdout.startswith(f"run {number} is being cancelled")
+        assert process.wait(10) == 130
+        assert f"run {number} was cancelled; its finished hops are kept" in process.communicate()[1]
+        assert shell.json("status", str(number))["status"] == "cancelled"
+        assert shell.error("cancel", str(number)).startswith(f"cerebro-db: run {number} is cancelled, not running")
 
 
 REFUSED: Dict[str, List[str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from functools import partial
@@ -17,10 +18,12 @@ from cerebro_db.cluster import Cluster, temporary_cluster
 from cerebro_db.errors import SetupError
 from cerebro_db.install import install
 from tests import plain, runs
-from tests.runs import RESUME, Running, sql
+from tests.runs import RESUME, Command, Running, sql
 from tests.support import wait_until
 
 SEGMENTS, EPOCHS = 2, 40
+#: Strategies whose coordinator is the client.
+IN_CLIENT = ["hybrid"]
 #: Enough hops to be in the middle of the run however late a kill comes: 2 x 40 x 2.
 CONFIGS: runs.Configs = {
     1: (runs.MLP, runs.ADAM, "batch_size=8"),
@@ -90,6 +93,13 @@ def postmaster_tree(cluster: Cluster) -> List[int]:
     return [first, *children]
 
 
+def kill_server(server: Server) -> None:
+    tree = postmaster_tree(server.cluster)
+    for pid in tree:
+        kill(pid)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), 60, "the server is dead")
+
+
 def _parent(process: Path) -> int:
     try:
         return int((process / "stat").read_text("utf-8").rsplit(")", 1)[1].split()[1])
@@ -115,6 +125,15 @@ def run_on(server: Server, database: PsycopgDatabase, run_id: int, more: int) ->
     return running
 
 
+def same_as_unbroken(database: PsycopgDatabase, output: str) -> None:
+    """Every byte that the run left is that of a run which nobody broke."""
+    if database.rows(sql("select to_regclass('unbroken') is null as missing"))[0]["missing"]:
+        runs.fit(database, "packed", "unbroken", "two", EPOCHS, threads=1, seed=7)
+    for column in ("model_weights", "optimizer_state"):
+        same = f"select count(*) as n from {output} o join unbroken u using (mst_key) where o.{column} = u.{column}"
+        assert database.rows(sql(same)) == [{"n": len(CONFIGS)}]
+
+
 def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(server: Server) -> None:
     """One run, broken five times: by kill -9 of a training session, of the coordinator and of the whole
     server, by pg_terminate_backend of a training session and of the coordinator."""
@@ -131,11 +150,8 @@ def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(serv
     database = broken(server, running, run_id)
 
     running = run_on(server, database, run_id, 10)
-    tree = postmaster_tree(server.cluster)
-    for pid in tree:
-        kill(pid)
+    kill_server(server)
     running.failed(60)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tree), 60, "the server is dead")
     server.cluster.start()
     database = broken(server, running, run_id)
 
@@ -161,9 +177,53 @@ def test_a_run_survives_every_kill_and_gives_the_weights_of_an_unbroken_one(serv
         plain.same_bits(
             runs.weights(database, "out", key), plain.train(packed, config, key, plain.visits(hops, key), seed=7)
         )
-    runs.fit(database, "packed", "unbroken", "two", EPOCHS, threads=1, seed=7)
-    for column in ("model_weights", "optimizer_state"):
-        same = sql(f"select count(*) as n from out join unbroken u using (mst_key) where out.{column} = u.{column}")
-        assert database.rows(same) == [{"n": len(CONFIGS)}]
+    same_as_unbroken(database, "out")
     assert database.rows(sql("select relname from pg_class where relname like 'state\\_%%'")) == []
     runs.no_helpers(database)
+
+
+@pytest.mark.parametrize("strategy", IN_CLIENT)
+def test_a_killed_client_is_resumed_to_the_weights_of_an_unbroken_run(server: Server, strategy: str) -> None:
+    """kill -9 of the process that coordinates, in a fit and in a resume, and between them of the whole server."""
+    database, output = server.connect(), f"out_{strategy}"
+    server.seen = {}
+    before = runs.newest(database)
+    options = json.dumps({"threads": 1, "seed": 7})
+    words = ["fit", "packed", output, "two", "-n", str(EPOCHS), "--strategy", strategy, "--options", options]
+    command = Command(server.dsn, *words)
+    run_id = runs.begun(database, before, command, hops=10)
+    kill_client(server, database, run_id, command)
+
+    command = resumed(server, database, run_id)
+    kill_server(server)
+    assert command.wait() == 1
+    assert f"run {run_id} was stopped; its finished hops are kept" in str(command.error)
+    server.cluster.start()
+    database = server.connect()
+    assert runs.status(database, run_id) == "interrupted"
+
+    command = resumed(server, database, run_id)
+    kill_client(server, database, run_id, command)
+
+    row = Command(server.dsn, "resume", str(run_id), "--json").finished()
+    assert (row["run_id"], row["status"]) == (run_id, "finished")
+    server.check_hops(database, run_id)
+    assert runs.keys(runs.hops(database, run_id)) == runs.every_hop(list(CONFIGS), EPOCHS, SEGMENTS)
+    same_as_unbroken(database, output)
+    runs.no_helpers(database)
+
+
+def resumed(server: Server, database: PsycopgDatabase, run_id: int) -> Command:
+    """A resume by the command, some hops further than before."""
+    command = Command(server.dsn, "resume", str(run_id))
+    runs.wait_for_hops(database, run_id, server.check_hops(database, run_id) + 10, command)
+    return command
+
+
+def kill_client(server: Server, database: PsycopgDatabase, run_id: int, command: Command) -> None:
+    """The run's sessions end with the process, and it shows as interrupted."""
+    kill(command.pid)
+    assert command.wait() == -signal.SIGKILL
+    runs.no_helpers(database, 10)
+    assert runs.status(database, run_id) == "interrupted"
+    server.check_hops(database, run_id)

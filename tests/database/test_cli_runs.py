@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, List, Optional
 
-import psycopg2
 import pytest
 from typer.testing import CliRunner
 
+from cerebro_db import calls
 from cerebro_db.cli import app, watch
 from cerebro_db.cli import runs as commands
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.errors import CancelledError
+from cerebro_db.options import Options
 from cerebro_db.sqltext import Fragment
 from tests.database.test_report import store
 from tests.unit.simulated import simulated
@@ -41,6 +44,20 @@ def test_status_of_runs(pg: PsycopgDatabase, pg_dsn: str) -> None:
     assert one_run.splitlines()[0].split()[:2] == ["run", "7"]
     assert f"#{row['best_mst_key']}" in next(line for line in one_run.splitlines() if line.startswith(">"))
     assert json.loads(run(pg_dsn, "status", "7", "--json").stdout)["run_id"] == 7
+
+
+def test_the_configuration_file_names_the_server(pg: PsycopgDatabase, pg_dsn: str, tmp_path: Path) -> None:
+    store(pg, simulated(2, 2, 1))
+    config = tmp_path / "c.toml"
+    config.write_text(f"dsn = '{pg_dsn}'\n", "utf-8")
+    result = CliRunner().invoke(app, ["--config", str(config), "status", "--json"])
+    assert [row["run_id"] for row in json.loads(result.stdout)] == [7]
+    config.write_text("[fit]\nsed = 1\n", "utf-8")
+    result = CliRunner().invoke(app, ["--config", str(config), "fit", "a", "b", "c"])
+    assert result.exit_code == 1
+    assert result.stderr == f"cerebro-db: unknown key of [fit] in {config} 'sed': did you mean 'seed'? known are " + (
+        ", ".join(sorted(item.name for item in fields(Options))) + "\n"
+    )
 
 
 def test_an_unknown_run_is_one_line(pg_dsn: str, tmp_path: Path) -> None:
@@ -101,7 +118,7 @@ def held(pg: PsycopgDatabase, pg_dsn: str) -> Any:
     pid = worker.connection.info.backend_pid
     pg.rows(COORDINATE, pid=pid)
     worker.script(Fragment("select pg_advisory_lock(cerebro_private.lock_class(), 7)"))
-    statement = watch.Statement(worker, HELD)
+    statement = calls.Statement(worker, HELD, {})
     yield watch.Watch(pg, statement), lambda: blocker.script(Fragment("select pg_advisory_unlock(1)"))
     blocker.close()
     worker.close()
@@ -127,8 +144,8 @@ def test_ctrl_c_cancels_the_statement(held: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         watching.follow(display, poll_seconds=0.01)
     assert display.closed
-    with pytest.raises(psycopg2.errors.QueryCanceled):
-        watching._statement.result()
+    with pytest.raises(CancelledError, match="canceling statement"):
+        watching._call.result()
 
 
 def test_a_watcher_without_a_session_lets_the_run_go_on(held: Any, pg: PsycopgDatabase) -> None:
@@ -142,12 +159,13 @@ def test_a_watcher_without_a_session_lets_the_run_go_on(held: Any, pg: PsycopgDa
     assert watching.follow(display, poll_seconds=0.01)["run_id"] == 5
 
 
-def test_fit_exits_130_and_says_how_to_go_on(pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_exits_130_and_says_how_to_go_on(pg: PsycopgDatabase, pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: watch.Watch, display: watch.Display) -> None:
         self.run_id = 7
         raise KeyboardInterrupt
 
     monkeypatch.setattr(commands.Watch, "follow", interrupted)
+    store(pg, simulated(2, 2, 1))
     result = run(pg_dsn, "resume", "7")
     assert result.exit_code == 130
     assert "go on with: cerebro-db resume 7" in result.stderr

@@ -74,9 +74,11 @@ def test_installing_again_keeps_runs(pg: PsycopgDatabase) -> None:
         values (current_user, 's', 'p', 'o', 'm', 2, 'in_rdbms', '{}')""")
     )
     before = pg.rows(Fragment("select run_id, name, status, started_at from cerebro.run"))
+    pg.script(Fragment("alter table cerebro_private.run drop column cancel_wished"))  # as it was before
     install(pg)
     assert pg.rows(Fragment("select run_id, name, status, started_at from cerebro.run")) == before
     assert len(before) == 1
+    assert pg.rows(Fragment("select cancel_wished from cerebro_private.run")) == [{"cancel_wished": False}]
 
 
 def test_new_sessions_find_the_functions(empty: PsycopgDatabase, empty_dsn: str) -> None:

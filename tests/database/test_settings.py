@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Optional
+
+from cerebro_db import settings
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.planning import FitRequest
 from cerebro_db.sqltext import Fragment
@@ -16,3 +20,20 @@ def test_argument_over_option_over_setting(pg: PsycopgDatabase) -> None:
 
 def test_none_is_set(pg: PsycopgDatabase) -> None:
     assert FitRequest("t", "o", "s", 1).parsed_options(pg).seed == 0
+
+
+def test_file_over_setting_and_argument_over_file(pg: PsycopgDatabase, tmp_path: Path) -> None:
+    """From the last to the first: default, setting of the server, configuration file, argument."""
+    pg.script(Fragment("set cerebro.strategy = 'streaming'; set cerebro.threads = 3; set cerebro.seed = 7"))
+    path = tmp_path / "c.toml"
+    path.write_text("[fit]\nstrategy = 'hybrid'\nthreads = 2\n", "utf-8")
+    found = settings.read(path)
+
+    def strategy(options: Optional[str] = None, **arguments: str) -> str:
+        return found.below(FitRequest("t", "o", "s", 1, **arguments), options).parsed_options(pg).strategy
+
+    options = found.below(FitRequest("t", "o", "s", 1), None).parsed_options(pg)
+    assert (options.strategy, options.threads, options.seed, options.cache_mb) == ("hybrid", 2, 7, 1024)
+    assert strategy('{"strategy": "export"}') == "export"
+    assert strategy('{"strategy": "export"}', strategy="direct") == "direct"
+    assert FitRequest("t", "o", "s", 1).parsed_options(pg).strategy == "streaming"

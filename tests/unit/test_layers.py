@@ -15,11 +15,13 @@ PACKAGE = ROOT / "cerebro_db"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: Modules of the client's side: newer Python, any dependency.
-CLIENT = {"install", "postgres", "cluster", "datasets", "report", "jobs", "connections", "api", "tables", "cli"}
+CLIENT = {
+    "settings", "install", "postgres", "cluster", "datasets", "report", "jobs", "connections", "api", "tables", "cli",
+}  # fmt: skip
 #: What the server half may import beside the standard library.
 SERVER_PACKAGES = {"cerebro_db", "numpy", "torch", "safetensors"}
 #: Modules of the server half that speak to a server over a connection.
-CONNECTED = {"client", "sessions", "loopback", "strategies", "worker"}
+CONNECTED = {"client", "sessions", "loopback", "client_sessions", "strategies", "worker", "calls"}
 
 BANNED_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 BANNED_CALLS = {"eval", "exec", "print", "compile", "torch.load", "torch.save"}

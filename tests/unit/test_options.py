@@ -13,6 +13,7 @@ from cerebro_db.options import SETTINGS, Options
 def test_json_over_settings_over_defaults() -> None:
     options = Options.parse('{"seed": 3}', {"seed": "2", "threads": "5", "order": "", "unrelated": "x"})
     assert (options.seed, options.threads, options.order) == (3, 5, "rotation")
+    assert Options.parse('{"seed": 3}', {"seed": "2"}, {"seed": 4}).seed == 4
     assert Options.parse(None, {}) == Options.parse(" ", {}) == Options()
 
 

@@ -1,0 +1,157 @@
+"""What strategies share that train inside the server: a session per segment, in which a function trains."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Dict, List, Mapping, Optional, Set, Tuple
+
+import psycopg2
+
+from cerebro_db.database import Database, one
+from cerebro_db.errors import RunError, SetupError, UsageError
+from cerebro_db.hopper import Event, HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
+from cerebro_db.plan import Plan
+from cerebro_db.sessions import SLOTS, Session, Sessions, wait_any
+from cerebro_db.sqltext import query
+from cerebro_db.strategies.base import Report
+from cerebro_db.weights import Shapes
+
+#: A segment whose session is lost this often in a row, without a hop between, ends the run.
+MAX_LOSSES = 3
+
+
+class InSessions:
+    """Training in the backends of sessions; rows come through the executor, state hops through tables."""
+
+    name: ClassVar[str]
+    #: Queries of sql/queries/strategies.sql that a session runs first, and the one of a hop.
+    first: ClassVar[Tuple[str, ...]] = ("warm_up",)
+    train: ClassVar[str] = "train_hop"
+
+    @classmethod
+    def require(cls, database: Database) -> None:
+        """SetupError when the server lacks the functions that train, which need plpython3u."""
+        facts = one(database, query("strategies", "missing_functions"))
+        if facts["missing"]:
+            raise SetupError(
+                f"strategy {cls.name} trains in functions of the server, and database {facts['database']!r} lacks "
+                f"cerebro_private.{facts['missing'][0]}, because it was installed without language plpython3u: "
+                f"install postgresql-plpython3-{facts['major']} on the server's host and run 'cerebro-db install' "
+                "again, or take strategy 'streaming', which needs a connection only"
+            )
+
+    def __init__(self, plan: Plan, sessions: Sessions) -> None:
+        segments = [segment.segment_id for segment in plan.segments]
+        self._opener = sessions
+        self._run_id: Optional[int] = None
+        self._sessions: Dict[int, Session] = {}
+        self._hops: Dict[int, StartHop] = {}
+        self._up: Set[int] = set()
+        self._losses = dict.fromkeys(segments, 0)
+        for segment in segments:
+            self._start(segment)
+
+    def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
+        """In the first segment's session, while the others do their first imports."""
+        session = next(iter(self._sessions.values()))
+        session.send(query("strategies", "check_plan"), plan=plan.to_json(), initial=json.dumps(initial))
+
+    def ready(self, seconds: float) -> bool:
+        wait_any(list(self._sessions.values()), seconds)
+        for session in self._sessions.values():
+            try:
+                rows = session.advance()
+            except psycopg2.Error as error:
+                raise _refusal(error) from error
+            while rows is not None:
+                rows = session.advance()
+        return not any(session.busy for session in self._sessions.values())
+
+    def begin(self, run_id: int) -> None:
+        self._run_id = run_id
+        for segment in self._sessions:
+            self._open(segment)
+
+    def submit(self, start: StartHop) -> None:
+        hop = start.hop
+        self._hops[hop.segment] = start
+        self._sessions[hop.segment].send(
+            query("strategies", self.train),
+            run_id=self._run_id,
+            mst_key=hop.config,
+            epoch=hop.epoch,
+            segment_id=hop.segment,
+            last=start.last,
+        )
+
+    def wait(self, seconds: float) -> List[Report]:
+        wait_any(list(self._sessions.values()), seconds)
+        reports = [self._advance(segment) for segment in list(self._sessions)]
+        return [report for report in reports if report is not None]
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def _start(self, segment: int) -> None:
+        self._sessions[segment] = self._opener.start()
+        for name in self.first:
+            self._sessions[segment].send(query("strategies", name))
+
+    def _open(self, segment: int) -> None:
+        self._sessions[segment].send(
+            query("strategies", "open_segment"), run_id=self._run_id, segment_id=segment
+        )
+
+    def _advance(self, segment: int) -> Optional[Report]:
+        session = self._sessions[segment]
+        try:
+            rows = session.advance()
+            while rows is not None and session.busy:  # the next statement of those that were sent
+                rows = session.advance()
+        except psycopg2.Error as error:
+            return self._failed(segment, error)
+        if rows is None:
+            return None
+        if segment not in self._up:
+            self._up.add(segment)
+            return Report(SegmentUp(segment))
+        return self._finished(segment, json.loads(rows[0][0]))
+
+    def _finished(self, segment: int, result: Dict[str, Any]) -> Report:
+        self._losses[segment] = 0
+        hop = self._hops.pop(segment).hop
+        return Report(HopFinished(hop, result["seconds"]), diverged=result["diverged"])
+
+    def _failed(self, segment: int, error: psycopg2.Error) -> Report:
+        """A failed statement fails its hop; a lost session is opened again."""
+        session = self._sessions[segment]
+        start = self._hops.pop(segment, None)
+        if start is not None and not session.connection.closed:
+            return Report(HopFailed(start.hop, sentence(error)))
+        self._losses[segment] += 1
+        if segment not in self._up or self._losses[segment] >= MAX_LOSSES:
+            raise RunError(
+                f"segment {segment} cannot train: {sentence(error)}; the finished hops are kept, "
+                f"see the server's log, then: select madlib_mop_resume({self._run_id})"
+            ) from error
+        session.close()
+        self._up.discard(segment)
+        self._start(segment)
+        self._open(segment)
+        event: Event = SegmentDown(segment, sentence(error))
+        return Report(event)
+
+
+def sentence(error: psycopg2.Error) -> str:
+    """The server's message in one line, without its context."""
+    text = (error.diag.message_primary if error.diag else None) or str(error)
+    return " ".join(text.split()).replace("cerebro: ", "", 1)
+
+
+def _refusal(error: psycopg2.Error) -> Exception:
+    """A failed check as the error that it was in the session."""
+    if error.pgcode == UsageError.sqlstate:
+        return UsageError(sentence(error))
+    return SetupError(f"a training session cannot start: {sentence(error)}; {SLOTS}")
