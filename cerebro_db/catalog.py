@@ -44,6 +44,13 @@ class Catalog:
         rows = self._database.rows(query("catalog", "events"), run_id=self.run_id)
         return [_event(row) for row in rows]
 
+    def finished_hop(self, hop: hopper.Hop) -> Optional[Row]:
+        """`seconds` and `diverged` of a hop when it is committed; first waits until its session is done with it."""
+        self._call("settle_state", mst_key=hop.config)
+        values = {"mst_key": hop.config, "epoch": hop.epoch, "segment_id": hop.segment}
+        rows = self._database.rows(query("catalog", "finished_hop"), run_id=self.run_id, **values)
+        return rows[0] if rows else None
+
     def end_config(self, config: int, status: str, error: Optional[str] = None) -> None:
         """A config is over: finished, diverged or failed."""
         self._call("end_config", mst_key=config, status=status, error=error)

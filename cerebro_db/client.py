@@ -85,6 +85,31 @@ class PsycopgDatabase:
                 count = _fetch_count(rows)
             self.script(Fragment(f"close {cursor}"))
 
+    def copy_out(self, sql: Fragment, write: Callable[[bytes], object], **values: Any) -> None:
+        """Run a COPY ... TO STDOUT and hand `write` its output piece by piece.
+
+        COPY binds no values, so they become literals here. When `write` raises, the session is closed:
+        it could go on only after the rest of the output.
+        """
+        with self.connection.cursor() as cursor:
+            text = cursor.mogrify(sql, {name: _plain(value) for name, value in values.items()})
+            sink = _Sink(write)
+            try:
+                cursor.copy_expert(text, sink)
+            except psycopg2.Error as error:
+                if error.pgcode is not None:
+                    raise
+                self.close()  # libpq has often no words for it
+                raise psycopg2.OperationalError(f"the session ended in the middle of COPY: {_line(error)}") from error
+            except BaseException:
+                if sink.failed:
+                    self.close()
+                raise
+
+    def cancel(self) -> None:
+        """End the statement that runs, from any thread; the session stays."""
+        self.connection.cancel()
+
     def notice(self, message: str) -> None:
         self._on_notice(message)
 
@@ -161,6 +186,19 @@ class _Notices(List[str]):
 
     def append(self, message: str) -> None:
         self._notice(_SEVERITY.sub("", message).rstrip())
+
+
+class _Sink:
+    """What psycopg2 writes the output of COPY to."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self.failed = False
+
+    def write(self, data: bytes) -> None:
+        self.failed = True
+        self._write(data)
+        self.failed = False
 
 
 def _ignore(message: str) -> None:

@@ -6,8 +6,11 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
-from typing import List, Optional
+from typing import Dict, List, Optional
+
+from cerebro_db.errors import SetupError
 
 
 def home() -> Path:
@@ -18,6 +21,12 @@ def home() -> Path:
         return Path("/var/lib/cerebro-db")
     data = os.environ.get("XDG_DATA_HOME")
     return (Path(data) if data else Path.home() / ".local" / "share") / "cerebro-db"
+
+
+def exports() -> Path:
+    """Where strategy `export` writes: $CEREBRO_EXPORTS, or a folder of the home folder."""
+    named = os.environ.get("CEREBRO_EXPORTS")
+    return Path(named).expanduser().absolute() if named else home() / "exports"
 
 
 def embedded_dsn(where: Optional[Path] = None) -> Optional[str]:
@@ -78,3 +87,36 @@ def gpus() -> List[str]:
 def _gpu_model(information: Path) -> str:
     found = re.search(r"^Model:\s+(.+)$", information.read_text("utf-8"), re.MULTILINE)
     return found.group(1) if found else information.parent.name
+
+
+def is_embedded() -> bool:
+    """Whether Python runs inside another program, such as a database backend."""
+    try:
+        return not os.path.samefile("/proc/self/exe", sys.executable)
+    except OSError:  # no such file as sys.executable, or a system without /proc
+        return os.path.exists("/proc/self/exe")
+
+
+def child_interpreter() -> str:
+    """An interpreter that imports what this process imports, given `child_environment`. Raises SetupError."""
+    if not is_embedded():
+        return sys.executable
+    name = f"python{interpreter()}"
+    folders = dict.fromkeys([os.path.join(sys.base_exec_prefix, "bin"), sysconfig.get_config_var("BINDIR")])
+    for folder in folders:
+        if folder and os.access(os.path.join(folder, name), os.X_OK):
+            return os.path.join(folder, name)
+    raise SetupError(
+        f"no interpreter {name} in {' or '.join(filter(None, folders))}, which worker processes need: install the "
+        f"package {name}, or take strategy in_rdbms, which needs none"
+    )
+
+
+def child_environment() -> Dict[str, str]:
+    """Environment in which a child process finds the packages of this one and shares cores well."""
+    folders = [os.path.abspath(folder) for folder in sys.path]
+    own = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(folders))}
+    if sys.flags.no_user_site:
+        own["PYTHONNOUSERSITE"] = "1"
+    # Threads of OpenMP spin while they wait for one another, which holds up all where cores are shared.
+    return {"OMP_WAIT_POLICY": "passive", **os.environ, **own}

@@ -7,6 +7,7 @@ database that is passed in.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ LARGEST_WEIGHTS = 1_000_000_000
 OpenSource = Callable[[TableName, Optional[int]], Source]
 #: Listed factories by name.
 Registry = Mapping[str, Callable[..., Any]]
+
+
+def warm_up() -> None:
+    """Pay for torch's first uses now. Call with signals blocked where threads may not see them."""
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1).step()
+    gc.collect()
+    gc.freeze()  # torch's own objects stay: looking through them again costs a tenth of a short hop
 
 
 @dataclass
@@ -88,6 +96,8 @@ class SegmentWorker:
         return self._save(trainee, Hopped(mst_key, epoch, tally, validation, goal.metric is not None), times)
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
+        if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
+            cache_bytes = 0
         return SegmentRows(source, self._plan.layout, cache_bytes, self._plan.options.window_mb * _MB)
 
     def _batches(self, config: ConfigPlan, epoch: int) -> Iterator[Batch]:

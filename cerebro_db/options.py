@@ -11,6 +11,8 @@ from cerebro_db.hopper import ORDERS
 
 #: Where the scheduler and the training run, and how rows arrive; strategies/registry.py has the classes.
 STRATEGIES = ("in_rdbms", "hybrid", "streaming", "export", "direct")
+#: Where worker processes run.
+EXECUTORS = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Options:
 
     #: How rows reach the training loop, one of STRATEGIES.
     strategy: str = "in_rdbms"
+    #: Where the worker processes of streaming, export and direct run, one of EXECUTORS.
+    executor: str = "local"
     #: Seeds initial weights, dropout and the order of rows.
     seed: int = 0
     #: torch threads per training session; 0 means max(1, cores / segments).
@@ -72,6 +76,8 @@ class Options:
     def _check(self) -> None:
         if self.strategy not in STRATEGIES:
             raise unknown("strategy", self.strategy, STRATEGIES)
+        if self.executor not in EXECUTORS:
+            raise unknown("executor", self.executor, EXECUTORS)
         if self.order not in ORDERS:
             raise unknown("order", self.order, ORDERS)
         for name, least in (

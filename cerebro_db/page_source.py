@@ -33,14 +33,14 @@ class PageSource:
     table is not stored as packed tables are, RunError, also while reading, when its rows change meanwhile.
     """
 
-    def __init__(
-        self, database: Database, columns: Sequence[str], table: TableName, dist_key: Optional[int]
-    ) -> None:
-        form, folder = _server(database)
-        files = _files(database, table, folder, columns)
+    def __init__(self, database: Database, columns: Sequence[str], table: TableName, dist_key: Optional[int]) -> None:
+        _check_server(database)
+        relation = _relation(database, table)
+        form, folder = _format(database, table)
+        files = _files(database, table, folder, relation, columns)
         shape = ident(shape_column(columns[0]))
         found = database.rows(query("pages", "locate", packed=table.sql(), shape=shape), dist_key=dist_key)
-        database.rows(query("pages", "checkpoint"))
+        database.rows(query("pages", "checkpoint"), table=names.literal(table))
         self.rows: Sequence[int] = [row["rows"] for row in found]
         places = [RowVersion(row["block"], row["item"], row["xmin"]) for row in found]
         self._reader = TableReader(files, form, places, tuple(columns))
@@ -49,8 +49,7 @@ class PageSource:
         return map(self._reader.row, range(len(self.rows)) if numbers is None else numbers)
 
 
-def _server(database: Database) -> Tuple[Format, str]:
-    """How the server writes files, and its data directory, when they can be read from here."""
+def _check_server(database: Database) -> None:
     server = one(database, query("pages", "version"))
     if server["number"] < OLDEST or "Greenplum" in server["version"]:
         raise SetupError(
@@ -59,12 +58,16 @@ def _server(database: Database) -> Tuple[Format, str]:
         )
     if server["in_recovery"]:
         raise SetupError("strategy 'direct' needs a primary server, but this one is a standby; use another strategy")
-    _require_checkpoint(database)
-    facts = one(database, query("pages", "server"))
-    if facts["data_directory"] is None:
+
+
+def _format(database: Database, table: TableName) -> Tuple[Format, str]:
+    """How the server writes files, and its data directory, when they can be read from here."""
+    facts = one(database, query("pages", "server"), table=names.literal(table))
+    if facts["data_directory"] is None or not facts["may_checkpoint"]:
+        lacks = "see the server's data_directory" if facts["may_checkpoint"] else "have the server write by CHECKPOINT"
         raise SetupError(
-            "strategy 'direct' must know the server's data_directory, which this role may not see; "
-            "have an administrator grant it pg_read_all_settings, or use another strategy"
+            f"strategy 'direct' must {lacks}, which role {facts['owner']!r} that installed cerebro-db may not; have a "
+            "superuser run 'cerebro-db install', or use another strategy"
         )
     keys = ("block_size", "segment_blocks", "chunk_size", "max_align")
     form = Format(**{key: facts[key] for key in keys}, order=sys.byteorder)
@@ -72,17 +75,27 @@ def _server(database: Database) -> Tuple[Format, str]:
     return form, facts["data_directory"]
 
 
-def _require_checkpoint(database: Database) -> None:
-    if not one(database, query("pages", "rights"))["may_checkpoint"]:
-        raise SetupError(
-            "strategy 'direct' has the server write its memory to disk by CHECKPOINT, which this role may not; "
-            "have an administrator grant it pg_checkpoint (before version 15: be a superuser), or use another strategy"
-        )
-
-
-def _files(database: Database, table: TableName, folder: str, columns: Sequence[str]) -> TableFiles:
+def _relation(database: Database, table: TableName) -> Row:
+    """A table whose every row this role may read, and that lies in files of its own."""
     relation = one(database, query("pages", "relation"), table=names.literal(table))
-    _check_relation(table, relation)
+    if not relation["may_read"] or relation["row_security"]:
+        why = "has row security" if relation["may_read"] else "may not be read by this role"
+        raise UsageError(f"table {table} {why}, and strategy 'direct' reads past the server; use another strategy")
+    plain = relation["kind"] in ("r", "m") and relation["method"] == "heap"
+    if plain and relation["persistence"] == "u":
+        raise UsageError(
+            f"table {table} is unlogged, which CHECKPOINT does not write to its files; "
+            "alter it to set logged, or use another strategy than 'direct'"
+        )
+    if not plain or relation["persistence"] != "p":
+        raise UsageError(
+            f"table {table} is no ordinary heap table on disk, expected one as training_preprocessor_dl makes it; "
+            "use another strategy than 'direct'"
+        )
+    return relation
+
+
+def _files(database: Database, table: TableName, folder: str, relation: Row, columns: Sequence[str]) -> TableFiles:
     found = database.rows(query("pages", "attributes"), table=names.literal(table))
     _check_columns(table, {row["name"]: row["type"] for row in found}, columns)
     return TableFiles(
@@ -91,18 +104,6 @@ def _files(database: Database, table: TableName, folder: str, columns: Sequence[
         toast_oid=relation["toast_oid"],
         attributes=tuple(Attribute(row["name"], row["length"], row["align"]) for row in found),
     )
-
-
-def _check_relation(table: TableName, relation: Row) -> None:
-    if not relation["may_read"] or relation["row_security"]:
-        why = "has row security" if relation["may_read"] else "may not be read by this role"
-        raise UsageError(f"table {table} {why}, and strategy 'direct' reads past the server; use another strategy")
-    plain = relation["kind"] in ("r", "m") and relation["method"] == "heap"
-    if not plain or relation["persistence"] == "t":
-        raise UsageError(
-            f"table {table} is no ordinary heap table on disk, expected one as training_preprocessor_dl makes it; "
-            "use another strategy than 'direct'"
-        )
 
 
 def _check_columns(table: TableName, types: Dict[str, str], columns: Sequence[str]) -> None:

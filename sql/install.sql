@@ -12,6 +12,7 @@ set local client_min_messages = warning;
 \ir functions/30_state.sql
 \ir functions/40_packed.sql
 \ir functions/50_factories.sql
+\ir functions/60_pages.sql
 \ir schema/20_views.sql
 \ir dialect/postgresql.sql
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from cerebro_db import __version__
-from cerebro_db.cli import runs, server
+from cerebro_db.cli import clean, export, runs, server, worker
 from cerebro_db.cli.output import error_line
 from cerebro_db.errors import CerebroError
 
@@ -61,3 +61,6 @@ def main(
 
 server.register(app)
 runs.register(app)
+worker.register(app)
+export.register(app)
+clean.register(app)

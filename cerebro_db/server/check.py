@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from cerebro_db import __version__
 from cerebro_db.database import Database, one
-from cerebro_db.environment import available_bytes, cores, gpus, interpreter
+from cerebro_db.environment import available_bytes, child_interpreter, cores, gpus, interpreter
 from cerebro_db.errors import CerebroError
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
@@ -121,6 +121,10 @@ def _minor() -> Item:
     return Item("libpython", f"{interpreter()}, packages for {packages}", same, "" if same else remedy)
 
 
+def _workers(database: Database) -> Iterator[Item]:
+    yield Item("worker processes", f"by {child_interpreter()}")
+
+
 def _sessions(database: Database) -> Iterator[Item]:
     row = one(database, query("check", "sessions"))
     needed = row["segments"] + 1
@@ -154,6 +158,7 @@ PROBES: Tuple[Tuple[str, Probe], ...] = (
     ("gpus", _gpus),
     ("server", _server),
     ("interpreter", _python),
+    ("worker processes", _workers),
     ("sessions", _sessions),
     ("loopback", _loopback),
     ("roles", _roles),

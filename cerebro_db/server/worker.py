@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from functools import partial
 from typing import Any
 
 import torch
 
-from cerebro_db import hops
+from cerebro_db import hops, light_torch, memory
 from cerebro_db.database import Database, one
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.plan import Plan
-from cerebro_db.server import light_torch, memory, signals
+from cerebro_db.server import signals
 from cerebro_db.sqltext import query
 
 light_torch.defer_compiler(torch)
@@ -40,8 +39,6 @@ def check_plan(database: Database, plan: str, initial: str) -> None:
 def warm_up() -> str:
     """Pay for the first imports now, while other sessions pay for theirs."""
     with signals.blocked():
-        torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1).step()
-        gc.collect()
-        gc.freeze()  # torch's own objects stay: looking through them again costs a tenth of a short hop
+        hops.warm_up()
     return json.dumps({"torch": torch.__version__})
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import Callable, Dict
 
 from cerebro_db.database import Database
-from cerebro_db.errors import SetupError, unknown
-from cerebro_db.options import STRATEGIES as KNOWN
+from cerebro_db.errors import unknown
 from cerebro_db.plan import Plan
 from cerebro_db.sessions import Sessions
 from cerebro_db.strategies.base import Strategy
+from cerebro_db.strategies.direct import Direct
+from cerebro_db.strategies.export import Export
 from cerebro_db.strategies.hybrid import Hybrid
 from cerebro_db.strategies.in_rdbms import InRdbms
 from cerebro_db.strategies.in_sessions import InSessions
+from cerebro_db.strategies.streaming import Streaming
 
 #: One line per strategy, under the names that options.STRATEGIES lists.
 STRATEGIES: Dict[str, Callable[[Plan, Sessions], Strategy]] = {
     "in_rdbms": InRdbms,
     "hybrid": Hybrid,
+    "streaming": Streaming,
+    "export": Export,
+    "direct": Direct,
 }
 
 
@@ -40,8 +45,6 @@ def in_server(name: str) -> bool:
 
 
 def _find(name: str) -> Callable[[Plan, Sessions], Strategy]:
-    if name not in KNOWN:
-        raise unknown("strategy", name, KNOWN)
     if name not in STRATEGIES:
-        raise SetupError(f"strategy {name!r} is not in this release; take one of {', '.join(STRATEGIES)}")
+        raise unknown("strategy", name, STRATEGIES)
     return STRATEGIES[name]

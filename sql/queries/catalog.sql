@@ -78,6 +78,20 @@ select cerebro_private.save_hop(
          , %(train_seconds)s::float8, %(validate_seconds)s::float8, %(data_seconds)s::float8
          , %(hop_seconds)s::float8, %(start_seconds)s::float8, %(state_bytes)s::bigint, %(seconds)s::float8);
 
+-- settle_state --
+-- Wait until a session that writes a config's state has committed or rolled back.
+select count(*) as chunks from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer);
+
+-- finished_hop --
+-- A hop when it is committed: how long it took, and whether its loss stopped being a number.
+select e.seconds
+     , coalesce(h.loss in ('NaN', 'Infinity', '-Infinity'), false) as diverged
+  from cerebro_private.events(%(run_id)s::integer) e
+  join cerebro.hop h on h.run_id = %(run_id)s::integer and h.mst_key = e.mst_key
+                    and h.epoch = e.epoch and h.segment_id = e.segment_id
+ where e.kind = 'hop_finished'
+   and e.mst_key = %(mst_key)s::integer and e.epoch = %(epoch)s::integer and e.segment_id = %(segment_id)s::integer;
+
 -- status --
 -- One run as its owner sees it.
 select r.run_id, r.status, r.error, r.source_table, r.model_output_table, r.num_iterations, r.strategy

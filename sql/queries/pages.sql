@@ -7,20 +7,13 @@ select pg_catalog.current_setting('server_version_num')::integer as number, pg_c
 -- How the server lays out its files and where; the directory is NULL for who may not know it.
 select i.database_block_size as block_size, i.blocks_per_segment as segment_blocks
      , i.max_toast_chunk_size as chunk_size, i.max_data_alignment as max_align, c.system_identifier
-     , (select s.setting from pg_catalog.pg_settings s where s.name = 'data_directory') as data_directory
-  from pg_catalog.pg_control_init() i cross join pg_catalog.pg_control_system() c;
-
--- rights --
--- Whether the caller may have the server write its memory to disk; the role is new in version 15.
-select r.rolsuper or exists (select 1 from pg_catalog.pg_roles p
-                              where p.rolname = 'pg_checkpoint' and pg_catalog.pg_has_role(p.oid, 'usage'))
-       as may_checkpoint
-  from pg_catalog.pg_roles r
- where r.rolname = current_user;
+     , f.data_directory, f.may_checkpoint, f.owner::text as owner
+  from pg_catalog.pg_control_init() i cross join pg_catalog.pg_control_system() c
+ cross join cerebro_private.page_facts(%(table)s::text::regclass) f;
 
 -- checkpoint --
 -- Have the files say what the server's memory says.
-checkpoint;
+select cerebro_private.write_pages(%(table)s::text::regclass);
 
 -- relation --
 -- Files of a table and of its TOAST relation, and whether the caller may read every row of it.

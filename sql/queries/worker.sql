@@ -19,3 +19,7 @@ select {columns}
   join {packed} p on p.buffer_id = wanted.buffer_id
                  and (%(dist_key)s::bigint is null or p."__dist_key__" = %(dist_key)s::bigint)
  order by wanted.place;
+
+-- show_phase --
+-- What this session does, as pg_stat_activity shows it.
+select pg_catalog.set_config('application_name', %(phase)s::text, false);

@@ -20,7 +20,7 @@ from cerebro_db.strategies import registry
 from tests import plain, runs
 from tests.runs import sql
 
-STRATEGIES = ("in_rdbms", "hybrid")
+STRATEGIES = ("in_rdbms", "hybrid", "streaming", "export", "direct")
 
 ADAM = {"optimizer": "adam", "lr": 0.001, "loss": "cross_entropy", "metrics": ["accuracy"]}
 SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "loss": "cross_entropy", "metrics": ["accuracy"]}

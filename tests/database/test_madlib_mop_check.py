@@ -15,7 +15,8 @@ from cerebro_db.sqltext import Fragment
 CHECK = Fragment("select item, value, ok, remedy from madlib_mop_check()")
 ITEMS = [
     "host", "cpus", "free memory", "free disk", "gpus", "server", "cerebro in SQL", "cerebro_db",
-    "interpreter", "torch", "numpy", "safetensors", "psycopg2", "libpython", "sessions", "loopback", "roles",
+    "interpreter", "torch", "numpy", "safetensors", "psycopg2", "libpython",
+    "worker processes", "sessions", "loopback", "roles",
 ]  # fmt: skip
 
 

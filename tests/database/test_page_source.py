@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import tracemalloc
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
+import psycopg2
 import pytest
 
 from cerebro_db.batches import SegmentRows
@@ -224,6 +226,7 @@ def test_compressed_values_are_refused_by_name(db: PsycopgDatabase) -> None:
     ("statement", "columns", "error", "message"),
     [
         ("create temp table t as select * from packed", ["img"], UsageError, "no ordinary heap table"),
+        ("create unlogged table t as select * from packed", ["img"], UsageError, "t is unlogged, .* to set logged"),
         ("create table t (like packed) partition by list (buffer_id)", ["img"], UsageError, "no ordinary heap table"),
         ("create table t as select * from packed", ["imgs"], MissingError, "'imgs' does not exist in table t .*'img'"),
         ("create table t as select * from packed", ["img_shape"], UsageError, "type integer.., expected bytea"),
@@ -241,31 +244,106 @@ def test_other_tables_are_refused(
         list(PageSource(db, columns, TableName.parse("t"), None).read(None))
 
 
-def test_rights_that_are_missing_are_named_with_their_remedy(
-    pg: PsycopgDatabase, pg_dsn: str, role: Callable[..., Any]
-) -> None:
+def test_a_plain_user_reads_what_it_may_read_and_nothing_else(pg: PsycopgDatabase, role: Callable[..., Any]) -> None:
     table = images(pg)
     alice = role("alice")
     run(pg, "grant select on packed, packed_summary to public")
-
-    def opened(**as_: str) -> PageSource:
-        return PageSource(alice(), ["img", "y"], table, None)
-
-    if pg.connection.server_version >= 150000:
-        with pytest.raises(SetupError, match="grant it pg_checkpoint"):
-            opened()
-        run(pg, f'grant pg_checkpoint to "{alice.name}"')
-        with pytest.raises(SetupError, match="grant it pg_read_all_settings"):
-            opened()
-        run(pg, f'grant pg_read_all_settings to "{alice.name}"')
-    else:
-        with pytest.raises(SetupError, match="before version 15: be a superuser"):
-            opened()
-        return
-    assert len(list(opened().read(None))) == 16
-    run(pg, "revoke select on packed from public")
+    assert len(list(PageSource(alice(), ["img", "y"], table, None).read(None))) == 16
+    run(pg, "revoke select on packed from public", f'grant select (img, buffer_id) on packed to "{alice.name}"')
     with pytest.raises(UsageError, match="may not be read by this role"):
-        opened()
+        PageSource(alice(), ["img", "y"], table, None)
     run(pg, "grant select on packed to public", "alter table packed enable row level security")
     with pytest.raises(UsageError, match="has row security"):
-        opened()
+        PageSource(alice(), ["img", "y"], table, None)
+
+
+FACTS = "select data_directory from cerebro_private.page_facts('{}'::regclass)"
+WRITE = "select cerebro_private.write_pages('{}'::regclass)"
+
+
+def test_who_may_not_read_a_table_is_not_told_where_it_lies(pg: PsycopgDatabase, role: Callable[..., Any]) -> None:
+    images(pg)
+    alice = role("alice")()
+    for forbid in (
+        "select 1",
+        "grant select (img) on packed to public",
+        "grant select on packed to public; alter table packed enable row level security",
+    ):
+        for statement in forbid.split("; "):
+            run(pg, statement)
+        for named in ("public.packed", "pg_catalog.pg_authid"):
+            assert alice.rows(Fragment(FACTS.format(named))) == [{"data_directory": None}]
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege, match="not every row of table"):
+                alice.rows(Fragment(WRITE.format(named)))
+    run(pg, "alter table packed disable row level security")
+    assert alice.rows(Fragment(FACTS.format("public.packed")))[0]["data_directory"].startswith("/")
+    alice.rows(Fragment(WRITE.format("public.packed")))
+
+
+def test_rights_of_the_caller_count_inside_others_functions(pg: PsycopgDatabase, role: Callable[..., Any]) -> None:
+    images(pg)
+    alice = role("alice")
+    run(pg, f'set session authorization "{alice.name}"')
+    assert pg.rows(Fragment(FACTS.format("public.packed"))) == [{"data_directory": None}]
+    run(pg, "reset session authorization", f'set role "{alice.name}"')
+    assert pg.rows(Fragment(FACTS.format("public.packed"))) == [{"data_directory": None}]
+    run(pg, "reset role", "alter table packed enable row level security")
+    run(pg, f'alter table packed owner to "{alice.name}"')
+    assert alice().rows(Fragment(FACTS.format("public.packed")))[0]["data_directory"] is not None
+    run(pg, "alter table packed force row level security")
+    assert alice().rows(Fragment(FACTS.format("public.packed"))) == [{"data_directory": None}]
+
+
+def test_an_installer_without_rights_is_named_with_the_remedy(pg: PsycopgDatabase, role: Callable[..., Any]) -> None:
+    table = images(pg)
+    bob = role("bob")
+    for function in ("page_facts", "write_pages"):
+        run(pg, f'grant create on schema cerebro_private to "{bob.name}"')
+        run(pg, f'alter function cerebro_private.{function}(oid) owner to "{bob.name}"')
+    with pytest.raises(SetupError, match="CHECKPOINT, which role 'bob.*superuser run 'cerebro-db install'"):
+        PageSource(pg, ["img", "y"], table, None)
+    if pg.connection.server_version >= 150000:
+        run(pg, f'grant pg_checkpoint to "{bob.name}"')
+        with pytest.raises(SetupError, match="data_directory, which role 'bob.*superuser run 'cerebro-db install'"):
+            PageSource(pg, ["img", "y"], table, None)
+
+
+def test_a_vacuum_that_freezes_changes_nothing(db: PsycopgDatabase) -> None:
+    table = images(db)
+    source = PageSource(db, ["img", "y"], table, None)
+    run(db, "vacuum freeze packed", "checkpoint")
+    assert plain(source.read(None)) == both(db, table)
+
+
+@pytest.mark.parametrize("method", ["pglz", "lz4"])
+def test_each_compression_is_refused_by_its_name_and_the_remedy(db: PsycopgDatabase, method: str) -> None:
+    table = images(db)
+    known = db.rows(Fragment("select enumvals from pg_settings where name = 'default_toast_compression'"))
+    if not known or method not in known[0]["enumvals"]:
+        pytest.skip(f"this server has no {method}")
+    run(
+        db,
+        "alter table packed alter img set storage extended",
+        f"alter table packed alter img set compression {method}",
+    )
+    run(db, "update packed set img = repeat(md5(buffer_id::text), 3000)::bytea")
+    with pytest.raises(UsageError, match=f"compressed by {method}, expected storage external: pack the table again"):
+        list(PageSource(db, ["img", "y"], table, None).read(None))
+
+
+@pytest.mark.slow
+def test_a_table_of_more_than_one_file(db: PsycopgDatabase) -> None:
+    per_file = db.rows(Fragment("select blocks_per_segment * database_block_size::bigint as n from pg_control_init()"))
+    value, rows = 2_400_000, per_file[0]["n"] // 2_400_000 + 20
+    run(
+        db,
+        "create table packed (img bytea, img_shape integer[], buffer_id integer, __dist_key__ integer)",
+        "alter table packed alter img set storage external",
+        f"insert into packed select decode(repeat(md5(i::text), {value // 16}), 'hex'), array[1, {value}], i, i % 2"
+        f" from generate_series(1, {rows}) i",
+    )
+    toast = "select pg_relation_size(reltoastrelid) as n from pg_class where oid = 'packed'::regclass"
+    assert db.rows(Fragment(toast))[0]["n"] > per_file[0]["n"]
+    through = db.rows(Fragment("select md5(img) as m from packed where __dist_key__ = 1 order by buffer_id"))
+    past = PageSource(db, ["img"], TableName.parse("packed"), 1).read(None)
+    assert [hashlib.md5(buffer["img"]).hexdigest() for buffer in past] == [row["m"] for row in through]

@@ -19,7 +19,7 @@ CLIENT = {"settings", "install", "postgres", "cluster", "datasets", "report", "a
 #: What the server half may import beside the standard library.
 SERVER_PACKAGES = {"cerebro_db", "numpy", "torch", "safetensors"}
 #: Modules of the server half that speak to a server over a connection.
-CONNECTED = {"client", "sessions", "loopback", "client_sessions", "strategies", "calls"}
+CONNECTED = {"client", "sessions", "loopback", "client_sessions", "strategies", "worker", "calls"}
 
 BANNED_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 BANNED_CALLS = {"eval", "exec", "print", "compile", "torch.load", "torch.save"}

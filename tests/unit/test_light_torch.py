@@ -7,7 +7,7 @@ import sys
 
 HEAD = """
 import sys, torch
-from cerebro_db.server.light_torch import defer_compiler
+from cerebro_db.light_torch import defer_compiler
 defer_compiler(torch)
 weights = torch.nn.Parameter(torch.ones(3))
 optimizer = torch.optim.{optimizer}([weights], lr=0.1)
@@ -46,7 +46,7 @@ def test_freed_memory_stays_with_the_process():
     """Blocks of 8 MB that are freed and asked for again cost no new page faults once malloc is told."""
     code = """
 import ctypes, resource
-from cerebro_db.server import memory
+from cerebro_db import memory
 assert memory.keep_freed()
 def touch():
     block = (ctypes.c_char * (8 << 20))()

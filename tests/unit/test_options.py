@@ -32,6 +32,7 @@ def test_what_is_about_one_source_is_no_setting() -> None:
     ('{"seed": 2147483648}', "option seed is 2147483648, expected less than 2147483648"),
     ('{"max_failures": 0}', "option max_failures is 0, expected 1 or more"),
     ('{"order": "gredy"}', "unknown order 'gredy': did you mean 'greedy'?"),
+    ('{"executor": "locl"}', "unknown executor 'locl': did you mean 'local'? known are local, ray"),
     ('{"strategy": "in_rdms"}', "unknown strategy 'in_rdms': did you mean 'in_rdbms'?"),
 ])  # fmt: skip
 def test_what_is_refused(text: str, message: str) -> None:

@@ -1,0 +1,1 @@
+"""Worker processes, one per segment: on this machine, or as actors of Ray."""

@@ -1,0 +1,70 @@
+"""What a strategy knows of its segments: which are up, what runs on them, how often each was lost."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, Optional, Set
+
+from cerebro_db.catalog import Catalog
+from cerebro_db.errors import RunError
+from cerebro_db.hopper import HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
+from cerebro_db.sessions import Sessions
+from cerebro_db.strategies.base import Report
+
+#: A segment that is lost this often in a row, without a hop between, ends the run.
+MAX_LOSSES = 3
+
+
+class Ledger:
+    """The segments of a run, and the reports that go with what happens to them."""
+
+    def __init__(self, segments: Iterable[int]) -> None:
+        self._losses = dict.fromkeys(segments, 0)
+        self._hops: Dict[int, StartHop] = {}
+        self._up: Set[int] = set()
+
+    def is_up(self, segment: int) -> bool:
+        return segment in self._up
+
+    def running(self, segment: int) -> Optional[StartHop]:
+        """The hop that the segment is busy with."""
+        return self._hops.get(segment)
+
+    def started(self, start: StartHop) -> None:
+        self._hops[start.hop.segment] = start
+
+    def up(self, segment: int) -> Report:
+        self._up.add(segment)
+        return Report(SegmentUp(segment))
+
+    def finished(self, segment: int, seconds: float, diverged: bool) -> Report:
+        self._losses[segment] = 0
+        return Report(HopFinished(self._hops.pop(segment).hop, seconds), diverged)
+
+    def failed(self, segment: int, reason: str) -> Report:
+        return Report(HopFailed(self._hops.pop(segment).hop, reason))
+
+    def lost(self, segment: int, reason: str, run_id: Optional[int]) -> Report:
+        """The segment is down, and its hop with it. Raises RunError when that happens again and again."""
+        self._hops.pop(segment, None)
+        self._up.discard(segment)
+        self._losses[segment] += 1
+        if self._losses[segment] >= MAX_LOSSES:
+            raise cannot_train(segment, reason, run_id)
+        return Report(SegmentDown(segment, reason))
+
+
+def cannot_train(segment: int, reason: str, run_id: Optional[int]) -> RunError:
+    return RunError(
+        f"segment {segment} cannot train: {reason}; the finished hops are kept, see the server's log, "
+        f"then: select madlib_mop_resume({run_id})"
+    )
+
+
+def settled(sessions: Sessions, ledger: Ledger, segment: int, run_id: Optional[int]) -> Optional[Report]:
+    """The hop of a worker that is gone, if it was committed before its answer came: it must not run again."""
+    start = ledger.running(segment)
+    if start is None or run_id is None:
+        return None
+    with sessions.connect() as session:
+        row = Catalog(session, run_id).finished_hop(start.hop)
+    return ledger.finished(segment, row["seconds"], row["diverged"]) if row else None
