@@ -32,6 +32,14 @@ class Catalog:
         row = one(self._database, query("catalog", "claim_run"), run_id=self.run_id, pid=coordinator_pid)
         return bool(row["claimed"])
 
+    def join(self) -> None:
+        """Show, until this database session ends, that it may commit hops of the run."""
+        self._call("join_run")
+
+    def trainers_gone(self) -> bool:
+        """Wait, up to the session's lock_timeout, for trainers of a coordinator that is gone; they may still commit."""
+        return bool(one(self._database, query("catalog", "trainers_gone"), run_id=self.run_id)["gone"])
+
     def plan(self) -> Plan:
         return Plan.from_json(one(self._database, query("catalog", "plan"), run_id=self.run_id)["plan"])
 

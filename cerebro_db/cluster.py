@@ -1,7 +1,7 @@
 """The embedded default: a private PostgreSQL cluster of this machine, never the system's own.
 
-It lives in one folder (`environment.home()`): `data/`, `sock/`, `log/`, `cluster.json` (port and
-superuser, chosen once) and `dsn`. Started by root the server runs as OS user `postgres`, else as the
+It lives in one folder (`environment.home()`): `data/`, `sock/`, `log/`, `server-exports/`, `cluster.json`
+(port and superuser, chosen once) and `dsn`. Started by root the server runs as OS user `postgres`, else as the
 user who starts it. Peer authentication lets that user and root in as the superuser, every other OS user
 as the role of its own name; TCP takes scram passwords.
 """
@@ -75,6 +75,8 @@ class Cluster:
         self.data = self.home / "data"
         self.sockets = self.home / "sock"
         self.log = self.home / "log" / "server.log"
+        #: What runs from SQL export; a client's exports are its user's own.
+        self.exports = self.home / "server-exports"
         self._settings = dict(settings or {})
         self._notice = notice
         self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
@@ -115,7 +117,7 @@ class Cluster:
     def remove(self) -> None:
         """Stop the server and delete its data; the rest of `home` (a virtual environment) stays."""
         self.down()
-        for folder in (self.data, self.sockets, self.log.parent):
+        for folder in (self.data, self.sockets, self.log.parent, self.exports):
             shutil.rmtree(folder, ignore_errors=True)
         (self.home / "cluster.json").unlink(missing_ok=True)
 
@@ -140,7 +142,8 @@ class Cluster:
                 f"{SOCKET_PATH_BYTES}; set CEREBRO_HOME to a shorter path"
             )
         self.home.mkdir(parents=True, exist_ok=True)
-        for folder, mode in ((self.data, 0o700), (self.sockets, 0o755), (self.log.parent, 0o755)):
+        modes = ((self.data, 0o700), (self.sockets, 0o755), (self.log.parent, 0o755), (self.exports, 0o700))
+        for folder, mode in modes:
             if not folder.exists():
                 folder.mkdir(mode=mode)
                 folder.chmod(mode)
@@ -198,6 +201,7 @@ class Cluster:
             "HOME": pwd.getpwnam(self._user).pw_dir,
             "PYTHONPATH": os.pathsep.join(str(folder) for folder in self._python_folders()),
             "PYTHONNOUSERSITE": "1",
+            "CEREBRO_EXPORTS": str(self.exports),
         }
 
     def _python_folders(self) -> List[Path]:

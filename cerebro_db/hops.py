@@ -17,6 +17,7 @@ import torch
 
 from cerebro_db import architecture, factories, objective, weights
 from cerebro_db.batches import Batch, SegmentRows, Source
+from cerebro_db.catalog import Catalog
 from cerebro_db.database import Database, together
 from cerebro_db.errors import UsageError
 from cerebro_db.plan import ConfigPlan, Plan
@@ -67,6 +68,7 @@ class SegmentWorker:
         self._run_id = place.run_id
         self._plan = plan = place.plan
         self._segment = next(s for s in plan.segments if s.segment_id == place.segment_id)
+        Catalog(database, place.run_id).join()
         torch.set_num_threads(plan.threads)
         self._allowed = factories.registry(database, (config.model_arch for config in plan.configs))
         budget = plan.options.cache_mb * _MB

@@ -127,6 +127,8 @@ def _train_on(host: Host, run_id: int, plan: Plan) -> None:
         log = catalog.Catalog(control, run_id)
         _claim(host, log, sessions)
         stack.enter_context(_recorded(log))
+        if not log.trainers_gone():
+            raise RunError(f"a session that trained run {run_id} before has not ended yet; resume it again in a moment")
         strategy = registry.open_strategy(plan, sessions)
         stack.callback(strategy.close)
         training = Training(host, strategy, control, log, plan)

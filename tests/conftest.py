@@ -56,6 +56,14 @@ def _postgresql(config: pytest.Config) -> str:
         return f"none: {error}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What this process and its workers export goes to a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CEREBRO_EXPORTS", str(tmp_path_factory.mktemp("exports")))
+        yield
+
+
 # -- servers ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import List, Optional, Protocol, Set, Tuple
 
@@ -58,6 +59,8 @@ class Watch:
             with terminable():
                 self._follow(display, poll_seconds)
         except BaseException:
+            with suppress(psycopg2.Error):
+                self._find_run()  # while it is still to be found by its session
             self._call.cancel()
             raise
         finally:
@@ -79,10 +82,13 @@ class Watch:
             self._blind = True
 
     def snapshot(self) -> Optional[Snapshot]:
+        self._find_run()
+        return None if self.run_id is None else take_snapshot(self._database, self.run_id)
+
+    def _find_run(self) -> None:
         if self.run_id is None:
             found = one(self._database, query("cli", "run_of_session"), pid=self._call.pid)
             self.run_id = found["run_id"]
-        return None if self.run_id is None else take_snapshot(self._database, self.run_id)
 
 
 def take_snapshot(database: Database, run_id: int) -> Snapshot:

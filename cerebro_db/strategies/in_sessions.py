@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Dict, List, Mapping, Optional, Set, Tuple
+from typing import ClassVar, Dict, List, Mapping, Optional, Tuple
 
 import psycopg2
 
 from cerebro_db.database import Database, one
-from cerebro_db.errors import RunError, SetupError, UsageError
-from cerebro_db.hopper import Event, HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
+from cerebro_db.errors import SetupError, UsageError
+from cerebro_db.hopper import StartHop
 from cerebro_db.plan import Plan
 from cerebro_db.sessions import SLOTS, Session, Sessions, wait_any
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
+from cerebro_db.strategies.ledger import Ledger, cannot_train, settled
 from cerebro_db.weights import Shapes
-
-#: A segment whose session is lost this often in a row, without a hop between, ends the run.
-MAX_LOSSES = 3
 
 
 class InSessions:
@@ -45,9 +43,7 @@ class InSessions:
         self._opener = sessions
         self._run_id: Optional[int] = None
         self._sessions: Dict[int, Session] = {}
-        self._hops: Dict[int, StartHop] = {}
-        self._up: Set[int] = set()
-        self._losses = dict.fromkeys(segments, 0)
+        self._ledger = Ledger(segments)
         for segment in segments:
             self._start(segment)
 
@@ -74,7 +70,7 @@ class InSessions:
 
     def submit(self, start: StartHop) -> None:
         hop = start.hop
-        self._hops[hop.segment] = start
+        self._ledger.started(start)
         self._sessions[hop.segment].send(
             query("strategies", self.train),
             run_id=self._run_id,
@@ -86,8 +82,7 @@ class InSessions:
 
     def wait(self, seconds: float) -> List[Report]:
         wait_any(list(self._sessions.values()), seconds)
-        reports = [self._advance(segment) for segment in list(self._sessions)]
-        return [report for report in reports if report is not None]
+        return [report for segment in list(self._sessions) for report in self._advance(segment)]
 
     def close(self) -> None:
         for session in self._sessions.values():
@@ -104,7 +99,7 @@ class InSessions:
             query("strategies", "open_segment"), run_id=self._run_id, segment_id=segment
         )
 
-    def _advance(self, segment: int) -> Optional[Report]:
+    def _advance(self, segment: int) -> List[Report]:
         session = self._sessions[segment]
         try:
             rows = session.advance()
@@ -113,35 +108,25 @@ class InSessions:
         except psycopg2.Error as error:
             return self._failed(segment, error)
         if rows is None:
-            return None
-        if segment not in self._up:
-            self._up.add(segment)
-            return Report(SegmentUp(segment))
-        return self._finished(segment, json.loads(rows[0][0]))
+            return []
+        if not self._ledger.is_up(segment):
+            return [self._ledger.up(segment)]
+        result = json.loads(rows[0][0])
+        return [self._ledger.finished(segment, result["seconds"], result["diverged"])]
 
-    def _finished(self, segment: int, result: Dict[str, Any]) -> Report:
-        self._losses[segment] = 0
-        hop = self._hops.pop(segment).hop
-        return Report(HopFinished(hop, result["seconds"]), diverged=result["diverged"])
-
-    def _failed(self, segment: int, error: psycopg2.Error) -> Report:
-        """A failed statement fails its hop; a lost session is opened again."""
-        session = self._sessions[segment]
-        start = self._hops.pop(segment, None)
-        if start is not None and not session.connection.closed:
-            return Report(HopFailed(start.hop, sentence(error)))
-        self._losses[segment] += 1
-        if segment not in self._up or self._losses[segment] >= MAX_LOSSES:
-            raise RunError(
-                f"segment {segment} cannot train: {sentence(error)}; the finished hops are kept, "
-                f"see the server's log, then: select madlib_mop_resume({self._run_id})"
-            ) from error
+    def _failed(self, segment: int, error: psycopg2.Error) -> List[Report]:
+        """A failed statement fails its hop; a lost session is opened again, its hop looked up first."""
+        session, reason = self._sessions[segment], sentence(error)
+        if self._ledger.running(segment) is not None and not session.connection.closed:
+            return [self._ledger.failed(segment, reason)]
+        if not self._ledger.is_up(segment):
+            raise cannot_train(segment, reason, self._run_id) from error
         session.close()
-        self._up.discard(segment)
+        done = settled(self._opener, self._ledger, segment, self._run_id)
+        down = self._ledger.lost(segment, reason, self._run_id)
         self._start(segment)
         self._open(segment)
-        event: Event = SegmentDown(segment, sentence(error))
-        return Report(event)
+        return [down] if done is None else [done, down]
 
 
 def sentence(error: psycopg2.Error) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Callable, Dict, Iterator, List
 
@@ -26,6 +27,7 @@ def main(names: List[str]) -> int:
     missed = 0
     # What autovacuum writes meanwhile belongs to earlier measures.
     with temporary_cluster({"autovacuum": "off"}) as cluster:
+        os.environ["CEREBRO_EXPORTS"] = str(cluster.home / "exports")
         cluster.up()
         with connect(cluster.dsn()) as db:
             data.load(db)

@@ -103,6 +103,32 @@ $body$;
 comment on function cerebro_private.mark_coordinator(integer) is
     'Let cancel_run find the calling session. A lock and no recorded pid: whoever could name a pid could cancel anyone.';
 
+create or replace function cerebro_private.join_run(run_id integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    perform pg_advisory_lock_shared(cerebro_private.lock_class() + 2, $1);
+end
+$body$;
+comment on function cerebro_private.join_run(integer) is
+    'Show, for as long as the calling session lives, that it may still commit hops of the run.';
+
+create or replace function cerebro_private.trainers_gone(run_id integer) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    begin
+        perform pg_advisory_lock(cerebro_private.lock_class() + 2, $1);
+    exception when lock_not_available then
+        return false;
+    end;
+    perform pg_advisory_unlock(cerebro_private.lock_class() + 2, $1);
+    return true;
+end
+$body$;
+comment on function cerebro_private.trainers_gone(integer) is
+    'Wait, as long as lock_timeout allows, until no session that joined the run is left; false when one still is.';
+
 create or replace function cerebro_private.end_run(run_id integer, status text, error text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
 begin

@@ -32,6 +32,14 @@ select e.kind, e.mst_key, e.epoch, e.segment_id, e.seconds, e.reason
 -- Become the run's coordinator for as long as this session lives.
 select cerebro_private.claim_run(%(run_id)s::integer, %(pid)s::integer) as claimed;
 
+-- join_run --
+-- Show that this session may commit hops of the run, until it ends.
+select cerebro_private.join_run(%(run_id)s::integer);
+
+-- trainers_gone --
+-- Wait for the sessions that trained the run before.
+select cerebro_private.trainers_gone(%(run_id)s::integer) as gone;
+
 -- mark_coordinator --
 -- Until this transaction ends, a cancel of the run cancels this session's statement.
 select cerebro_private.mark_coordinator(%(run_id)s::integer);

@@ -23,7 +23,7 @@ from tests.support import wait_until
 
 SEGMENTS, EPOCHS = 2, 40
 #: Strategies whose coordinator is the client.
-IN_CLIENT = ["hybrid"]
+IN_CLIENT = ["hybrid", "streaming", "export", "direct"]
 #: Enough hops to be in the middle of the run however late a kill comes: 2 x 40 x 2.
 CONFIGS: runs.Configs = {
     1: (runs.MLP, runs.ADAM, "batch_size=8"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg2
 import pytest
 
-from cerebro_db.client import PsycopgDatabase
+from cerebro_db.client import PsycopgDatabase, connect
 from tests import runs
 from tests.runs import sql
 
@@ -64,3 +64,20 @@ def test_a_running_run_and_one_whose_rows_are_gone_are_refused(
     database.script(sql("create table other as select 1 as mine"))
     with pytest.raises(psycopg2.Error, match=r"other already exists"):
         runs.resume(database, run_id)
+
+
+def test_a_session_that_trained_before_is_waited_for(database: PsycopgDatabase, pg_module_dsn: str) -> None:
+    """It may still commit a hop, which must not run a second time beside it."""
+    options = {"threads": 1, "lock_seconds": 0.2}
+    running, run_id = runs.start_fit(pg_module_dsn, database, "packed", "waited", "one", 500, **options)
+    assert database.rows(sql("select madlib_mop_cancel(%(run_id)s::int) as done"), run_id=run_id)[0]["done"]
+    assert running.failed().pgcode == "57014"
+    running.close()
+    runs.no_helpers(database)
+    with connect(pg_module_dsn) as trainer:
+        trainer.rows(sql("select cerebro_private.join_run(%(run_id)s::int)"), run_id=run_id)
+        with pytest.raises(psycopg2.Error, match=f"a session that trained run {run_id} before has not ended yet"):
+            runs.resume(database, run_id)
+        assert runs.status(database, run_id) == "failed"
+    joined = sql("select cerebro_private.trainers_gone(%(run_id)s::int) as gone")
+    assert database.rows(joined, run_id=run_id)[0]["gone"]
