@@ -115,9 +115,11 @@ def _job(source: Source, output: TableName, facts: Facts, request: Request, segm
 
 
 def _default_segments(database: Database) -> int:
-    """Segments where nobody says: the setting cerebro.segments, else one per core that this process may use."""
-    given = one(database, query("packing", "default_segments"))["segments"]
-    text = str(cores() if given is None else given)
+    """The setting cerebro.segments, else one per core: of the server, or of this process where it has no PL/Python."""
+    found = one(database, query("packing", "default_segments"))
+    if found["segments"] is None:
+        return int(one(database, query("packing", "cores"))["cores"]) if found["counts"] else cores()
+    text = str(found["segments"])
     if not text.strip().isdigit() or int(text) < 1:
         raise UsageError(f"the setting cerebro.segments is {text!r}, expected a whole number above 0")
     return int(text)

@@ -9,11 +9,12 @@ import psycopg2
 import typer
 from rich.table import Table
 
+from cerebro_db.calls import require_installed
 from cerebro_db.cli.output import Dsn, Json, console, notice, print_json
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.cluster import Cluster, Status
 from cerebro_db.database import Row, one
-from cerebro_db.errors import CerebroError, SetupError
+from cerebro_db.errors import CerebroError
 from cerebro_db.health import CLIENT_PROBES, items
 from cerebro_db.install import install as install_into
 from cerebro_db.sqltext import query
@@ -83,11 +84,7 @@ def check(dsn: Dsn = None, json: Json = False) -> None:
 
 def _checked(dsn: Optional[str]) -> List[Row]:
     with connect(dsn, on_notice=notice) as database:
-        if not database.rows(query("cli", "installed"))[0]["installed"]:
-            name = database.connection.info.dbname
-            raise SetupError(
-                f"cerebro-db is not installed in database {name!r}; install it with 'cerebro-db install'"
-            )
+        require_installed(database)
         return _rows(database)
 
 

@@ -51,7 +51,7 @@ def pack(
     ] = None,
     num_classes: Annotated[Optional[int], typer.Option(help="Classes of the label; default: those there are.")] = None,
     segments: Annotated[
-        Optional[int], typer.Option(help="Segments; default: the setting cerebro.segments, else the cores here.")
+        Optional[int], typer.Option(help="Segments; default: the setting cerebro.segments, else one per core.")
     ] = None,
     seed: Annotated[Optional[int], typer.Option(help="Seed of the shuffle; default: 0.")] = None,
     nulls: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cerebro_db.environment import cores
 from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
@@ -28,3 +29,8 @@ def validation_preprocessor_dl(plpy: Any, *arguments: Any) -> None:
     """Pack a validation table; arguments in the order of the SQL function."""
     packing = signals.load(_PACKING)
     packing.pack_validation(PlpyDatabase(plpy), packing.ValidationRequest(*arguments))
+
+
+def cpu_count() -> int:
+    """Processors that the server may use."""
+    return cores()

@@ -86,8 +86,16 @@ select random() as seed;
 select setseed(%(seed)s::float8);
 
 -- default_segments --
--- Segments where nobody says: the setting cerebro.segments, NULL without one.
-select nullif(pg_catalog.current_setting('cerebro.segments', true), '') as segments;
+-- Segments where nobody says: the setting cerebro.segments, NULL without one; and whether the server can be asked
+-- for its processors.
+select nullif(pg_catalog.current_setting('cerebro.segments', true), '') as segments
+     , exists (select 1 from pg_catalog.pg_proc p
+                 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+                where n.nspname = 'cerebro_private' and p.proname = 'cpu_count') as counts;
+
+-- cores --
+-- Processors that the server may use.
+select cerebro_private.cpu_count() as cores;
 
 -- create_packed --
 -- An empty packed table: bytes and shapes per input, then where each buffer is.
