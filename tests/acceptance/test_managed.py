@@ -15,7 +15,7 @@ from cerebro_db.selection import read_selection
 from cerebro_db.sqltext import Fragment, ident
 from tests.acceptance.shell import Shell
 from tests.database.test_managed import put_model
-from tests.managed import Managed
+from tests.managed import LANGUAGES, Managed
 from tests.runs import make_images, sql
 from tests.support import wait_until
 
@@ -103,7 +103,7 @@ def test_lists_and_json(shell: Shell, user: PsycopgDatabase, tmp_path: Path) -> 
     assert one(user, sql("select description from a")) == {"description": "tiny"}
 
 
-def test_check_and_fit_say_what_is_missing(shell: Shell, user: PsycopgDatabase) -> None:
+def test_check_says_what_is_missing(shell: Shell, user: PsycopgDatabase) -> None:
     rows = {row["item"]: row for row in shell.json("check")}
     assert rows["plpython3u"]["ok"] is True
     assert "in_rdbms, hybrid and the madlib_mop functions of SQL do not" in rows["plpython3u"]["value"]
@@ -155,3 +155,53 @@ def test_ctrl_c_ends_a_packing_and_leaves_nothing(shell: Shell, user: PsycopgDat
 def tables(database: PsycopgDatabase) -> int:
     counted = sql("select count(*)::int as n from pg_class where relnamespace = 'public'::regnamespace")
     return int(one(database, counted)["n"])
+
+
+@pytest.fixture
+def configs(shell: Shell, user: PsycopgDatabase, tmp_path: Path) -> Shell:
+    """packed: the rows over 2 segments; configs: five of them."""
+    words = ["-y", "label", "-x", "img", "--normalizing-const", "255", "--segments", "2"]
+    shell("pack", "rows", "packed", *words)
+    (tmp_path / "grid.toml").write_text(TOML, "utf-8")
+    shell("configs", "grid.toml", "configs")
+    return shell
+
+
+def test_the_whole_job_by_streaming(configs: Shell, user: PsycopgDatabase) -> None:
+    shell = configs
+    words = ["-n", "2", "--validation", "packed", "--strategy", "streaming"]
+    row = shell.json("fit", "packed", "models", "configs", *words)
+    assert (row["status"], row["configs"]) == ("finished", 5)
+    status = shell.json("status", str(row["run_id"]))
+    assert (status["status"], status["hops_done"], status["hops_total"]) == ("finished", 20, 20)
+    best = shell.json("evaluate", "models", "packed", "ev")
+    assert (best["mst_key"], best["rows"]) == (row["best_mst_key"], 120)
+    assert best["metric"] == pytest.approx(row["best_metric"], abs=1e-6)
+    assert shell.json("predict", "models", "rows", "id", "guess", "--type", "response")["rows"] == 120
+    both = sql("select avg((g.class_value = r.label)::int)::float8 as a from guess g join rows r using (id)")
+    assert one(user, both)["a"] == pytest.approx(best["metric"])
+    assert one(user, LANGUAGES) == {"functions": 0}
+
+
+def test_a_killed_coordinator_is_resumed_to_the_same_bits(configs: Shell, user: PsycopgDatabase) -> None:
+    shell = configs
+    words = ["packed", "{}", "configs", "-n", "30", "--strategy", "streaming"]
+    process = shell.start("fit", *[word.format("killed") for word in words])
+    hops = sql("select count(*)::int as n from cerebro.hop")
+    wait_until(lambda: bool(one(user, hops)["n"] > 3 or process.poll() is not None), 120, "training has begun")
+    process.kill()
+    process.communicate(timeout=30)
+    wait_until(lambda: shell.json("status", "1")["status"] == "interrupted", 60, "the run shows as interrupted")
+    assert shell.json("resume", "1")["status"] == "finished"
+    shell("fit", *[word.format("whole") for word in words])
+    same = sql("select count(*)::int as n from killed k join whole w using (mst_key)"
+               " where k.model_weights = w.model_weights and k.optimizer_state = w.optimizer_state")
+    assert one(user, same) == {"n": 5}
+
+
+def test_strategies_in_the_server_say_what_is_missing(configs: Shell, user: PsycopgDatabase) -> None:
+    before = tables(user)
+    for strategy in ("in_rdbms", "hybrid"):
+        line = configs.error("fit", "packed", "models", "configs", "--strategy", strategy)
+        assert "plpython3u" in line, line
+    assert tables(user) == before
