@@ -1,14 +1,14 @@
 """The five strategies on the 16 configs of the demo, one segment and one thread, beside a raw PyTorch loop.
 
-They take turns, so that each has the machine, and for each config its best epoch after the first counts: on a
-shared machine that is what is left of the noise.
+They take turns, so that each has the machine. Configs of one architecture and batch size cost the same; for each
+such kind the best hop after the first epoch counts: on a shared machine that is what is left of the noise.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Tuple
 
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase
@@ -22,13 +22,15 @@ MODELS, BATCHES, RATES, DECAYS = ["mlp", "cnn"], [64, 256], [1e-3, 1e-4], [0.0, 
 BARS = {"in_rdbms": 0.95, "hybrid": 0.95, "streaming": 0.85, "export": 0.95, "direct": 0.95}
 #: in_rdbms over export, wall time of the whole fit.
 WALL_BAR = 1.05
-#: Config -> best seconds of an epoch.
-Best = Dict[int, float]
+#: (model, batch size) -> best seconds of an epoch.
+Best = Dict[Tuple[str, int], float]
 
 #: A hop's seconds reach from the end of the hop before: with its commit and the way between.
 _HOPS = Fragment(
-    "select mst_key, epoch, extract(epoch from finished_at - lag(finished_at) over (order by finished_at))::float8"
-    " as seconds from cerebro.hop where run_id = %(run_id)s order by finished_at"
+    "select c.model_arch->>'model' as model, substring(c.fit_params from '[0-9]+')::integer as batch, h.epoch"
+    "     , extract(epoch from h.finished_at - lag(h.finished_at) over (order by h.finished_at))::float8 as seconds"
+    "  from cerebro.hop h join cerebro.config c using (run_id, mst_key)"
+    " where run_id = %(run_id)s order by h.finished_at"
 )
 
 
@@ -41,8 +43,8 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
     walls: Dict[str, List[float]] = {name: [] for name in STRATEGIES}
     for turn in range(REPEATS):
         configs = list(itertools.product(MODELS, BATCHES, RATES, DECAYS))
-        for number, seconds in enumerate(raw_loop.run(configs, ROWS, EPOCHS)):
-            _keep(raw, number, min(seconds[1:]))
+        for (model, batch, _, _), seconds in zip(configs, raw_loop.run(configs, ROWS, EPOCHS)):
+            _keep(raw, (model, batch), min(seconds[1:]))
         for name in STRATEGIES:
             walls[name].append(_fit(db, name, turn, ours[name]))
     for name in STRATEGIES:
@@ -62,9 +64,9 @@ def _fit(db: PsycopgDatabase, strategy: str, turn: int, best: Best) -> float:
     seconds = time.perf_counter() - started
     for row in db.rows(_HOPS, run_id=run.run_id):
         if row["epoch"] > 1:
-            _keep(best, row["mst_key"], row["seconds"])
+            _keep(best, (row["model"], row["batch"]), row["seconds"])
     return seconds
 
 
-def _keep(best: Best, key: int, seconds: float) -> None:
+def _keep(best: Best, key: Tuple[str, int], seconds: float) -> None:
     best[key] = min(seconds, best.get(key, seconds))

@@ -32,6 +32,7 @@ FLIGHT_FEATURES = "month, sched_dep_minute, dep_delay, distance, carrier, origin
 adam = partial(torch.optim.Adam, lr=0.001)
 sgd = partial(torch.optim.SGD, lr=0.05, momentum=0.9)
 METRICS = ("rows", "loss", "metric", "validation_rows", "validation_loss", "validation_metric")
+PARTS = ("train_seconds", "validate_seconds", "data_seconds", "hop_seconds", "start_seconds")
 #: From a packed table to the module of the same architecture in plain PyTorch.
 Make = Callable[[plain.Packed], Callable[[], torch.nn.Module]]
 Given = Tuple[Tuple[Any, Any, str], Make, Any, int]
@@ -124,6 +125,8 @@ class Outcome:
     #: (mst_key, epoch, segment) -> METRICS.
     metrics: Dict[Tuple[int, int, int], Tuple[Any, ...]]
     visits: Dict[int, List[Tuple[int, int]]]
+    #: Of each hop: the seconds it took, and the five parts that they went into.
+    seconds: List[Tuple[float, Tuple[float, ...]]]
 
 
 class Trained:
@@ -165,6 +168,7 @@ class Trained:
             {row["mst_key"]: (bytes(row["model_weights"]), bytes(row["optimizer_state"])) for row in stored},
             {(hop["mst_key"], hop["epoch"], hop["segment_id"]): tuple(hop[name] for name in METRICS) for hop in hops},
             {key: plain.visits(hops, key) for key in case.configs},
+            [((hop["finished_at"] - hop["started_at"]).total_seconds(), tuple(hop[p] for p in PARTS)) for hop in hops],
         )
 
 
@@ -194,6 +198,11 @@ class TestContract:
         metrics = trained.outcome(strategy, case).metrics
         expected = runs.every_hop(list(CASES[case].configs), CASES[case].epochs, CASES[case].segments)
         assert sorted(metrics) == expected
+
+    def test_the_time_of_a_hop_is_accounted_for(self, trained: Trained, strategy: str, case: str) -> None:
+        for seconds, parts in trained.outcome(strategy, case).seconds:
+            assert min(parts) >= 0
+            assert sum(parts) == pytest.approx(seconds, abs=1e-3)
 
 
 def test_the_registry_has_these_strategies_and_no_other() -> None:

@@ -38,6 +38,10 @@ def packed(pg_module: PsycopgDatabase) -> PsycopgDatabase:
     runs.pack(pg_module, "images", "packed", SEGMENTS)
     runs.make_selection(pg_module, "two", CONFIGS)
     return pg_module
+
+
+#: Strategies whose hops run in worker processes.
+STRATEGIES = ("streaming", "export", "direct")
 #: Columns of a hop that take a number.
 PARTS = (
     "loss", "metric", "validation_rows", "validation_loss", "validation_metric", "train_seconds", "validate_seconds",
@@ -48,10 +52,10 @@ PARTS = (
 class Client:
     """A fit that this process coordinates, in a thread."""
 
-    def __init__(self, dsn: str, output: str, options: str, epochs: int = EPOCHS) -> None:
+    def __init__(self, dsn: str, output: str, options: str, strategy: str) -> None:
         self.row: Row = {}
         self.error: List[BaseException] = []
-        request = engine.FitRequest("packed", output, "two", epochs, strategy="streaming", options=options)
+        request = engine.FitRequest("packed", output, "two", EPOCHS, strategy=strategy, options=options)
         self._thread = threading.Thread(target=self._work, args=(dsn, request), daemon=True)
         self._thread.start()
 
@@ -74,14 +78,12 @@ class Client:
 def client(packed: PsycopgDatabase, pg_module_dsn: str) -> Iterator[Callable[..., Any]]:
     """Starts a fit, and returns in its middle, with its run_id."""
 
-    def begin(output: str, options: str = '{"threads": 1, "seed": 7}', hops: int = 4) -> Any:
+    def begin(output: str, options: str = '{"threads": 1, "seed": 7}', strategy: str = "streaming") -> Any:
         newest = sql("select coalesce(max(run_id), 0) as id from cerebro.run")
         before = packed.rows(newest)[0]["id"]
-        made = Client(pg_module_dsn, output, options)
+        made = Client(pg_module_dsn, output, options, strategy)
         count = sql("select count(*) as n from cerebro.hop where run_id > %(run_id)s")
-        wait_until(
-            lambda: bool(made.error) or packed.rows(count, run_id=before)[0]["n"] >= hops, 120, f"{hops} hops are done"
-        )
+        wait_until(lambda: bool(made.error) or packed.rows(count, run_id=before)[0]["n"] >= 4, 120, "4 hops are done")
         assert made.error == []
         return made, packed.rows(newest)[0]["id"]
 
@@ -108,10 +110,12 @@ def as_plain(database: PsycopgDatabase, run_id: int, output: str) -> None:
         plain.same_bits(runs.weights(database, output, key), expected)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_killed_workers_and_lost_sessions_change_nothing(
-    packed: PsycopgDatabase, client: Callable[..., Any]
+    packed: PsycopgDatabase, client: Callable[..., Any], strategy: str
 ) -> None:
-    fit, run_id = client("broken")
+    output = f"broken_{strategy}"
+    fit, run_id = client(output, strategy=strategy)
     killed = worker_pids(os.getpid())[0]
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: len(downs(packed, run_id)) == 1, 5, "the loss is noticed")
@@ -122,7 +126,7 @@ def test_killed_workers_and_lost_sessions_change_nothing(
     last = downs(packed, run_id)[-1]
     assert "lost its session: " in last
     assert "terminating connection" in last or "closed the connection" in last
-    as_plain(packed, run_id, "broken")
+    as_plain(packed, run_id, output)
     runs.no_helpers(packed)
 
 
@@ -196,11 +200,14 @@ def test_a_misfit_is_refused_before_anything_is_made(packed: PsycopgDatabase) ->
     runs.no_helpers(packed)
 
 
-def test_from_sql_the_workers_belong_to_the_call(packed: PsycopgDatabase, pg_module_dsn: str) -> None:
-    """The same results as in_rdbms; workers are children of the backend, and end with the statement."""
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_from_sql_the_workers_belong_to_the_call(
+    packed: PsycopgDatabase, pg_module_dsn: str, strategy: str
+) -> None:
+    """Workers are children of the backend, and end with the statement."""
     options: Dict[str, Any] = {"threads": 1, "seed": 7, "order": "round"}
     running, run_id = runs.start_fit(
-        pg_module_dsn, packed, "packed", "sql_out", "two", EPOCHS, hops=2, strategy="streaming", **options
+        pg_module_dsn, packed, "packed", f"sql_{strategy}", "two", EPOCHS, hops=2, strategy=strategy, **options
     )
     workers = worker_pids(running.pid)
     assert len(workers) == SEGMENTS
@@ -208,12 +215,7 @@ def test_from_sql_the_workers_belong_to_the_call(packed: PsycopgDatabase, pg_mod
     assert worker_pids(running.pid) == []
     all_gone(workers, 0)
     running.close()
-    as_plain(packed, run_id, "sql_out")
-    runs.fit(packed, "packed", "rdbms_out", "two", EPOCHS, **options)
-    for column in ("model_weights", "optimizer_state"):
-        joined = f"from sql_out s join rdbms_out r using (mst_key) where s.{column} = r.{column}"
-        same = sql(f"select count(*) as n {joined}")
-        assert packed.rows(same) == [{"n": len(CONFIGS)}]
+    as_plain(packed, run_id, f"sql_{strategy}")
 
 
 def test_a_cancel_and_a_terminated_caller_end_the_workers(packed: PsycopgDatabase, pg_module_dsn: str) -> None:
@@ -241,13 +243,19 @@ def test_a_cancel_and_a_terminated_caller_end_the_workers(packed: PsycopgDatabas
     running.close()
 
 
-def test_a_plain_role_trains_with_its_own_rights(pg: PsycopgDatabase, role: Callable[..., Any]) -> None:
+def test_a_plain_role_trains_from_sql_with_its_own_rights(pg: PsycopgDatabase, role: Callable[..., Any]) -> None:
+    """By every strategy, with the same state; the workers log in as a role that lasts as long as the call."""
     alice = role("alice")
     session = alice()
     runs.make_images(session, "images", 40)
     runs.pack(session, "images", "packed", SEGMENTS)
     runs.make_selection(session, "two", CONFIGS)
-    row = runs.fit(session, "packed", "out", "two", 1, threads=1, strategy="streaming")
-    assert row["status"] == "finished"
-    assert len(runs.weights(session, "out", 1)) > 0
-    runs.no_helpers(pg)
+    states = []
+    stored = "select mst_key, model_weights, optimizer_state from by_{} order by 1"
+    for strategy in ("in_rdbms", *STRATEGIES):
+        row = runs.fit(session, "packed", f"by_{strategy}", "two", 1, threads=1, strategy=strategy)
+        assert row["status"] == "finished"
+        states.append(session.rows(sql(stored.format(strategy))))
+        runs.no_helpers(pg)
+    assert len(states[0]) == len(CONFIGS)
+    assert all(state == states[0] for state in states)
