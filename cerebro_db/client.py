@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
@@ -19,6 +20,8 @@ from cerebro_db.sqltext import Fragment, fill, ident
 #: What one round trip of a stream fetches at most.
 FETCH_BYTES = 8 << 20
 FETCH_ROWS = 5000
+#: What COPY sends in one message.
+COPY_BYTES = 1 << 20
 
 _LIBPQ = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 _DECLARE = Fragment("declare {cursor} no scroll cursor for {query}")
@@ -105,6 +108,11 @@ class PsycopgDatabase:
                 if sink.failed:
                     self.close()
                 raise
+
+    def copy_in(self, sql: Fragment, data: bytes) -> None:
+        """Run a COPY ... FROM STDIN over `data`."""
+        with self.connection.cursor() as cursor:
+            cursor.copy_expert(sql, io.BytesIO(data), size=COPY_BYTES)
 
     def cancel(self) -> None:
         """End the statement that runs, from any thread; the session stays."""

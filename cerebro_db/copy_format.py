@@ -1,4 +1,4 @@
-"""Binary COPY -> the fields of its rows, as views of what arrived.
+"""Binary COPY -> the fields of its rows, as views of what arrived; and back.
 
     "PGCOPY\n\xff\r\n\0"  flags int32  length int32, extension
     per row: count int16, per field: length int32 (-1: NULL), bytes
@@ -10,7 +10,7 @@ All numbers are big-endian. Flag 16, oids before the fields, is of old servers a
 from __future__ import annotations
 
 import struct
-from typing import Iterator, List, Optional, Tuple, Union
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from cerebro_db.errors import RunError
 
@@ -18,10 +18,23 @@ SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _HEAD = struct.Struct("!11sii")
 _COUNT = struct.Struct("!h")
 _LENGTH = struct.Struct("!i")
+#: What a stream begins and ends with.
+HEADER = _HEAD.pack(SIGNATURE, 0, 0)
+END = _COUNT.pack(-1)
 #: Flags that change what follows.
 _CRITICAL = 0xFFFF0000 | 1 << 16
 #: One row: a view per field, None for NULL. It keeps the piece that it came in, and nothing more.
 Fields = Tuple[Optional[memoryview], ...]
+
+
+def encoded(rows: Iterable[Sequence[bytes]]) -> bytes:
+    """A whole stream of rows, without NULLs."""
+    pieces = [HEADER]
+    for row in rows:
+        pieces.append(_COUNT.pack(len(row)))
+        for field in row:
+            pieces += [_LENGTH.pack(len(field)), field]
+    return b"".join([*pieces, END])
 
 
 class CopyParser:

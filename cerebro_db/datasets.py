@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cerebro_db.client import PsycopgDatabase
+from cerebro_db.copy_format import END, HEADER
 from cerebro_db.database import one
 from cerebro_db.errors import DataError, ExistsError, MissingError, SetupError
 from cerebro_db.sqltext import Fragment, TableName, ident, query
@@ -83,9 +84,6 @@ FLIGHTS_PART_COLUMNS = (
 #: Every tenth flight (id divisible by ten) is for testing, so both parts cover the whole year.
 FLIGHTS_PARTS = {"flights_train": 303_099, "flights_test": 33_677}
 
-#: First bytes of the binary COPY format: signature, flags, length of the header extension.
-_COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
-_COPY_END = struct.pack(">h", -1)
 #: The idx format: type code 8 is uint8.
 _IDX_UINT8 = 8
 
@@ -208,7 +206,7 @@ def _copy_rows(pixels: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8]) -> 
     heads = [struct.pack(">hii", 3, 4, row + 1) + struct.pack(">i", size) for row in range(len(pixels))]
     names = [struct.pack(">i", len(name)) + name.encode() for name in FASHION_CLASSES]
     rows = (head + image.tobytes() + names[label] for head, image, label in zip(heads, pixels, labels))
-    return _COPY_HEADER + b"".join(rows) + _COPY_END
+    return HEADER + b"".join(rows) + END
 
 
 def _schema(db: PsycopgDatabase, schema: Optional[str]) -> str:

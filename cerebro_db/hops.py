@@ -11,7 +11,7 @@ import gc
 import itertools
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import torch
 
@@ -23,6 +23,7 @@ from cerebro_db.errors import UsageError
 from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.sqltext import TableName, query
 from cerebro_db.state import Blobs, Trainee, load_weights
+from cerebro_db.state_store import StateStore
 from cerebro_db.train import Check, Objective, Tally, evaluate, train_hop
 
 _MB = 1_000_000
@@ -69,6 +70,7 @@ class SegmentWorker:
         self._plan = plan = place.plan
         self._segment = next(s for s in plan.segments if s.segment_id == place.segment_id)
         Catalog(database, place.run_id).join()
+        self._states = StateStore(database, place.run_id)
         torch.set_num_threads(plan.threads)
         self._allowed = factories.registry(database, (config.model_arch for config in plan.configs))
         budget = plan.options.cache_mb * _MB
@@ -111,7 +113,7 @@ class SegmentWorker:
         )
 
     def _trainee(self, config: ConfigPlan, times: HopTimes) -> Trainee:
-        parts = self._stored_state(config.mst_key)
+        parts = self._states.load(config.mst_key)
         times.state_in = time.perf_counter() - times.started
         started = time.perf_counter()
         trainee = self._built.take(config.mst_key) if "weights" in parts else None
@@ -123,22 +125,13 @@ class SegmentWorker:
         times.build = time.perf_counter() - started
         return trainee
 
-    def _stored_state(self, mst_key: int) -> Dict[str, bytes]:
-        chunks: Dict[str, List[bytes]] = {}
-        stored = query("catalog", "load_state")
-        for row in self._database.stream(stored, run_id=self._run_id, mst_key=mst_key):
-            chunks.setdefault(row["part"], []).append(row["data"])
-        return {part: b"".join(pieces) for part, pieces in chunks.items()}
-
     def _save(self, trainee: Trainee, hopped: Hopped, times: HopTimes) -> Dict[str, Any]:
         started = time.perf_counter()
         blobs = trainee.dump()
         keys = {"run_id": self._run_id, "mst_key": hopped.mst_key}
         with together(self._database):
             if not hopped.tally.diverged:  # the last finite state stays
-                self._database.rows(query("catalog", "clear_state"), **keys)
-                for part, chunk, data in blobs.chunks():
-                    self._database.rows(query("catalog", "save_state"), part=part, chunk=chunk, data=data, **keys)
+                self._states.save(hopped.mst_key, blobs)
             moved = times.state_in + time.perf_counter() - started
             values = hopped.values(times, moved, blobs.size)
             self._database.rows(query("catalog", "save_hop"), segment_id=self._segment.segment_id, **keys, **values)

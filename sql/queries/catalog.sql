@@ -77,6 +77,33 @@ select cerebro_private.save_state(%(run_id)s::integer, %(mst_key)s::integer, %(p
 -- A config's state in chunks.
 select s.part, s.chunk, s.data from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer) s;
 
+-- copy_state --
+-- A config's state in chunks, as binary COPY.
+copy (select s.part, s.data
+        from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer) s
+       order by s.part, s.chunk) to stdout (format binary);
+
+-- may_stage --
+-- Whether this role may make temporary tables.
+select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'temporary') as allowed;
+
+-- make_stage --
+-- Where chunks arrive by COPY, before they are handed to the catalog.
+create temporary table if not exists cerebro_stage (part text, chunk integer, data bytea) on commit delete rows;
+
+-- plain_stage --
+-- Floats do not compress: trying costs time.
+alter table pg_temp.cerebro_stage alter column data set storage external;
+
+-- stage_state --
+-- Chunks as binary COPY.
+copy pg_temp.cerebro_stage (part, chunk, data) from stdin (format binary);
+
+-- save_staged --
+-- Hand the chunks that arrived to the catalog.
+select cerebro_private.save_state(%(run_id)s::integer, %(mst_key)s::integer, s.part, s.chunk, s.data)
+  from pg_temp.cerebro_stage s;
+
 -- save_hop --
 -- Record a finished hop with its event.
 select cerebro_private.save_hop(

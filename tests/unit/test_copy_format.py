@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cerebro_db.copy_format import SIGNATURE, CopyParser
+from cerebro_db.copy_format import SIGNATURE, CopyParser, encoded
 from cerebro_db.errors import RunError
 
 Rows = List[Tuple[Optional[bytes], ...]]
@@ -91,3 +91,10 @@ def test_what_follows_the_end_later_is_refused() -> None:
     assert parser.ended
     with pytest.raises(RunError, match="goes on after its end"):
         list(parser.feed(b"x"))
+
+
+@given(st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=3), max_size=4))
+def test_what_is_encoded_is_parsed(rows: List[List[bytes]]) -> None:
+    parser = CopyParser()
+    assert [[bytes(field) for field in row if field is not None] for row in parser.feed(encoded(rows))] == rows
+    assert parser.ended

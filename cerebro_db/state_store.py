@@ -1,0 +1,69 @@
+"""Where a config's state rests between hops: chunks in the catalog, read and written by the session that trains.
+
+Inside a backend values pass as they are. A client's session moves them by binary COPY: as literals they would
+double in size and be parsed, which takes several times as long. COPY goes into a temporary table of the
+session, whose rows a statement then hands to the catalog's function, under the session's own rights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from cerebro_db.copy_format import CopyParser, encoded
+from cerebro_db.database import Database, one
+from cerebro_db.sqltext import query
+from cerebro_db.state import Blobs
+
+
+class StateStore:
+    """States of one run's configs. Used from one thread."""
+
+    def __init__(self, database: Database, run_id: int) -> None:
+        self._database = database
+        self._run_id = run_id
+        #: The session as one that copies; None inside a backend.
+        self._client: Any = database if hasattr(database, "copy_in") else None
+        self._staged = self._client is not None and self._make_stage()
+
+    def load(self, mst_key: int) -> Dict[str, bytes]:
+        """The parts that are stored, by name: weights and rest, or initial, or none."""
+        chunks: Dict[str, List[bytes]] = {}
+        for part, data in self._copied(mst_key) if self._client is not None else self._selected(mst_key):
+            chunks.setdefault(part, []).append(data)
+        return {part: b"".join(pieces) for part, pieces in chunks.items()}
+
+    def save(self, mst_key: int, blobs: Blobs) -> None:
+        """Replace the state; call inside a transaction."""
+        keys = {"run_id": self._run_id, "mst_key": mst_key}
+        self._database.rows(query("catalog", "clear_state"), **keys)
+        for part, chunk, data in blobs.chunks():
+            if self._staged:
+                row = (part.encode(), chunk.to_bytes(4, "big"), data)
+                self._client.copy_in(query("catalog", "stage_state"), encoded([row]))
+            else:
+                self._database.rows(query("catalog", "save_state"), part=part, chunk=chunk, data=data, **keys)
+        if self._staged:
+            self._database.rows(query("catalog", "save_staged"), **keys)
+
+    def _selected(self, mst_key: int) -> Any:
+        stored = query("catalog", "load_state")
+        for row in self._database.stream(stored, run_id=self._run_id, mst_key=mst_key):
+            yield row["part"], row["data"]
+
+    def _copied(self, mst_key: int) -> Any:
+        parser = CopyParser()
+        found: List[Any] = []
+        copy = query("catalog", "copy_state")
+        self._client.copy_out(
+            copy, lambda piece: found.extend(parser.feed(piece)), run_id=self._run_id, mst_key=mst_key
+        )
+        for part, data in found:
+            yield bytes(part).decode(), bytes(data)
+
+    def _make_stage(self) -> bool:
+        """Whether this session could make the temporary table; a role may lack the right to."""
+        allowed = bool(one(self._database, query("catalog", "may_stage"))["allowed"])
+        if allowed:
+            self._database.rows(query("catalog", "make_stage"))
+            self._database.rows(query("catalog", "plain_stage"))
+        return allowed
