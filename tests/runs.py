@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -173,6 +174,11 @@ class Running:
         self.database.close()
 
 
+def _hear_ctrl_c() -> None:
+    """A shell starts what it runs in the background, and so these tests, deaf to it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Command:
     """The command `cerebro-db` in a process of its own."""
 
@@ -182,6 +188,7 @@ class Command:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "cerebro_db.cli", *words, "--dsn", dsn], cwd=folder, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+            preexec_fn=_hear_ctrl_c,
         )  # fmt: skip
         self.pid: int = self._process.pid
         self.rows: List[Row] = []

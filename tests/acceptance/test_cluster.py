@@ -78,7 +78,7 @@ def test_up_check_down_from_the_command_line(home: Path) -> None:
 
     rows: List[Dict[str, Any]] = answer(home, "check")
     assert [row for row in rows if not row["ok"]] == []
-    assert answer(home, "install") == {"database": "cerebro", "version": __version__}
+    assert answer(home, "install") == {"database": "cerebro", "plpython": True, "version": __version__}
 
     again = answer(home, "up")
     assert (again["up"], again["dsn"]) == (True, dsn)
