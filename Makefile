@@ -18,8 +18,8 @@ demo: setup up  ## train 16 configs on Fashion-MNIST inside a private PostgreSQL
 demo-flights: setup up  ## predict which flights are late: numbers, words and rows with NULL
 	@PATH="$(BIN):$$PATH" scripts/flights.sh
 
-test: setup  ## run the tests on a throwaway server; ARGS="-k name" goes to pytest
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup  ## run the tests on throwaway servers, two files at a time; ARGS="-k name" goes to pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: setup  ## lint and types
 	@$(BIN)/ruff check .

@@ -1,13 +1,32 @@
-"""Worker processes of a run, found in /proc as an administrator would find them."""
+"""Processes: the command `cerebro-db`, and workers of a run as an administrator finds them in /proc."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
 from tests.support import wait_until
 
 _COMMAND = b"-m\0cerebro_db.worker\0"
+
+
+def started(dsn: str, *words: str, folder: Optional[Path] = None) -> subprocess.Popen[str]:
+    """`cerebro-db <words> --dsn <dsn>` of this tree, its output in pipes."""
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-m", "cerebro_db.cli", *words, "--dsn", dsn], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
+        preexec_fn=_hear_ctrl_c,
+    )  # fmt: skip
+
+
+def _hear_ctrl_c() -> None:
+    """A shell starts what it runs in the background, and so these tests, deaf to it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def worker_pids(parent: int) -> List[int]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
@@ -17,6 +13,7 @@ from psycopg2 import extensions
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Row
 from cerebro_db.sqltext import Fragment
+from tests.processes import started
 from tests.support import wait_until
 
 #: mst_key -> (architecture, compile parameters, fit parameters).
@@ -174,22 +171,11 @@ class Running:
         self.database.close()
 
 
-def _hear_ctrl_c() -> None:
-    """A shell starts what it runs in the background, and so these tests, deaf to it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Command:
     """The command `cerebro-db` in a process of its own."""
 
     def __init__(self, dsn: str, *words: str, folder: Optional[Path] = None) -> None:
-        tree = str(Path(__file__).parents[1])
-        path = os.pathsep.join([tree, os.environ.get("PYTHONPATH", "")])
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "cerebro_db.cli", *words, "--dsn", dsn], cwd=folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-            preexec_fn=_hear_ctrl_c,
-        )  # fmt: skip
+        self._process = started(dsn, *words, folder=folder)
         self.pid: int = self._process.pid
         self.rows: List[Row] = []
         self.error: Optional[str] = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.processes import started
 
 
 class Shell:
@@ -18,11 +18,7 @@ class Shell:
         self._folder = folder
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-        return subprocess.Popen(
-            [sys.executable, "-m", "cerebro_db.cli", *words, "--dsn", self._dsn], cwd=self._folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        return started(self._dsn, *words, folder=self._folder)
 
     def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         process = self.start(*words)
