@@ -33,6 +33,13 @@ ROWS = Fragment(
     ", 'w' || i %% 4 as w, decode(lpad(to_hex(i), 4, '0'), 'hex') as b from generate_series(1, 100) i"
 )
 
+#: Queries of rows to pack: images of 1,568 bytes; and numbers, a word, a flag and an array.
+IMAGES = "select i as id, i % 3 as y, decode(repeat(md5(i::text), 49), 'hex') as img from generate_series(1, {}) i"
+TABULAR = (
+    "select i::float8 / 7 as a, i as b, 'w' || i % 5 as w, (i % 2 = 0) as f"
+    ", array[i % 128, i % 7, 3]::smallint[] as v, array[i / 3.0, 1]::float8[] as y from generate_series(1, {}) i"
+)
+
 
 def train_by_sql(
     database: PsycopgDatabase, source: Optional[str], out: Optional[str], y: Optional[str], x: Optional[str],
@@ -106,6 +113,12 @@ def emptied(database: PsycopgDatabase) -> PsycopgDatabase:
         database.rows(fill(Fragment("drop schema {name} cascade"), name=ident(row["name"])))
     run(database, "create schema public", "reset search_path")
     return database
+
+
+def pack_images(database: PsycopgDatabase, rows: int) -> None:
+    """Tables raw, of IMAGES, and packed, in buffers of 40 rows."""
+    run(database, "create table raw as " + IMAGES.format(rows))
+    train_by_python(database, "raw", "packed", "y", "img", buffer_size=40)
 
 
 def relations(database: PsycopgDatabase) -> List[str]:

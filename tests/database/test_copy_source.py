@@ -18,17 +18,11 @@ from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.packed import read_packed
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.sqltext import Fragment, TableName
-from tests.preprocessing import emptied, run, train_by_python
+from tests.preprocessing import IMAGES, TABULAR, emptied, pack_images, run, train_by_python
 from tests.support import wait_until
 
 NAME = "cerebro_test_reader"
 AHEAD = 60_000
-IMAGES = "select i as id, i % 3 as y, decode(repeat(md5(i::text), 49), 'hex') as img from generate_series(1, {}) i"
-TABULAR = (
-    "select i::float8 / 7 as a, i as b, 'w' || i % 5 as w, (i % 2 = 0) as f"
-    ", array[i % 128, i % 7, 3]::smallint[] as v, array[i / 3.0, 1]::float8[] as y from generate_series(1, {}) i"
-)
-
 
 @pytest.fixture
 def db(pg_module: PsycopgDatabase) -> PsycopgDatabase:
@@ -49,11 +43,6 @@ def opened(db: PsycopgDatabase, pg_module_dsn: str) -> Iterator[Callable[..., Co
     for source in made:
         source.close()
     gone(db)
-
-
-def images(db: PsycopgDatabase, rows: int = 1200) -> None:
-    run(db, "create table raw as " + IMAGES.format(rows))
-    train_by_python(db, "raw", "packed", "y", "img", buffer_size=40)
 
 
 def columns_of(db: PsycopgDatabase) -> List[str]:
@@ -101,7 +90,7 @@ def test_the_same_bytes(
 
 
 def test_a_segment_of_no_rows_and_of_one(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
-    images(db, rows=2)
+    pack_images(db, 2)
     run(db, "delete from packed where buffer_id = 1")
     assert [list(opened(["img", "y"], key).rows) for key in (0, 1, 99)] == [[1], [], []]
     for key in (0, 1, 99):
@@ -110,7 +99,7 @@ def test_a_segment_of_no_rows_and_of_one(db: PsycopgDatabase, opened: Callable[.
 
 
 def test_segment_rows_give_the_same_batches(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
-    images(db)
+    pack_images(db, 1200)
     layout = read_packed(db, "packed").layout
 
     def epoch(source: Any) -> List[Any]:
@@ -143,7 +132,7 @@ def test_names_that_want_quoting(db: PsycopgDatabase, pg_module_dsn: str) -> Non
 def test_the_reader_is_ahead_by_the_bytes_it_may_and_no_more(
     db: PsycopgDatabase, opened: Callable[..., CopySource]
 ) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], None)
     buffers = source.read(None)
     next(buffers)
@@ -160,7 +149,7 @@ def test_the_reader_is_ahead_by_the_bytes_it_may_and_no_more(
 def test_a_consumer_that_stops_early_leaves_nothing(
     db: PsycopgDatabase, opened: Callable[..., CopySource], dist_key: Optional[int]
 ) -> None:
-    images(db)
+    pack_images(db, 1200)
     buffers = opened(["img", "y"], dist_key).read(None)
     next(buffers)
     assert len(readers(db)) == 1
@@ -171,7 +160,7 @@ def test_a_consumer_that_stops_early_leaves_nothing(
 def test_after_a_read_of_a_segment_its_reader_begins_again(
     db: PsycopgDatabase, opened: Callable[..., CopySource]
 ) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], 0)
     order = list(reversed(range(len(source.rows))))
     list(source.read(order))
@@ -189,7 +178,7 @@ def test_after_a_read_of_a_segment_its_reader_begins_again(
 
 
 def test_validation_leaves_no_session_between_its_reads(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], None)
     assert len(list(source.read(None))) == len(list(source.read(None))) == 30
     gone(db)
@@ -199,7 +188,7 @@ def test_a_reader_that_is_ahead_in_vain_lets_its_snapshot_go(
     db: PsycopgDatabase, opened: Callable[..., CopySource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copy_source, "IDLE_SECONDS", 0.2)
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], 0)
     list(source.read(None))
     gone(db)
@@ -207,7 +196,7 @@ def test_a_reader_that_is_ahead_in_vain_lets_its_snapshot_go(
 
 
 def test_a_new_read_ends_the_one_before(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], 0)
     first = source.read(None)
     next(first)
@@ -219,7 +208,7 @@ def test_a_new_read_ends_the_one_before(db: PsycopgDatabase, opened: Callable[..
 def test_a_reader_that_waits_for_the_server_is_ended_too(
     db: PsycopgDatabase, opened: Callable[..., CopySource], pg_module_dsn: str
 ) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], 0)
     with connect(pg_module_dsn) as other:
         run(other, "begin", "lock table packed")
@@ -237,7 +226,7 @@ def test_a_reader_that_waits_for_the_server_is_ended_too(
 
 
 def test_errors_of_the_reader_come_as_they_are(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], 0)
     run(db, "alter table packed rename column img to image")
     with pytest.raises(psycopg2.errors.UndefinedColumn, match="img"):
@@ -246,7 +235,7 @@ def test_errors_of_the_reader_come_as_they_are(db: PsycopgDatabase, opened: Call
 
 
 def test_a_server_that_lets_no_reader_in_is_told(db: PsycopgDatabase, pg_module_dsn: str) -> None:
-    images(db)
+    pack_images(db, 1200)
     nowhere = partial(connect, pg_module_dsn, dbname="no_such_database")
     source = CopySource(db, nowhere, ["img", "y"], TableName.parse("packed"), 0, AHEAD)
     with pytest.raises(SetupError, match="no_such_database"):
@@ -254,7 +243,7 @@ def test_a_server_that_lets_no_reader_in_is_told(db: PsycopgDatabase, pg_module_
 
 
 def test_a_session_that_is_killed_is_told(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
-    images(db, rows=20000)
+    pack_images(db, 20000)
     buffers = opened(["img", "y"], 0).read(None)
     next(buffers)
     run(db, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '" + NAME + "'")
@@ -274,7 +263,7 @@ def test_a_session_that_is_killed_is_told(db: PsycopgDatabase, opened: Callable[
 def test_a_change_after_opening_is_told(
     db: PsycopgDatabase, opened: Callable[..., CopySource], change: str, error: type, message: str
 ) -> None:
-    images(db)
+    pack_images(db, 1200)
     source = opened(["img", "y"], 0)
     run(db, change)
     with pytest.raises(error, match=message):

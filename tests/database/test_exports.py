@@ -17,14 +17,8 @@ from cerebro_db.export_files import ExportSource
 from cerebro_db.packed import read_packed
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.sqltext import Fragment, TableName
-from tests.preprocessing import emptied, run, train_by_python
+from tests.preprocessing import IMAGES, TABULAR, emptied, pack_images, run, train_by_python
 from tests.support import wait_until
-
-IMAGES = "select i as id, i % 3 as y, decode(repeat(md5(i::text), 49), 'hex') as img from generate_series(1, {}) i"
-TABULAR = (
-    "select i::float8 / 7 as a, i as b, 'w' || i % 5 as w, (i % 2 = 0) as f"
-    ", array[i % 128, i % 7, 3]::smallint[] as v, array[i / 3.0, 1]::float8[] as y from generate_series(1, {}) i"
-)
 
 
 @pytest.fixture
@@ -46,11 +40,6 @@ def opened(db: PsycopgDatabase, pg_module_dsn: str) -> Callable[..., ExportSourc
         return exports.open_export(database, session, layout, TableName.parse("packed"), dist_key)
 
     return make
-
-
-def images(db: PsycopgDatabase, rows: int = 600) -> None:
-    run(db, "create table raw as " + IMAGES.format(rows))
-    train_by_python(db, "raw", "packed", "y", "img", buffer_size=40)
 
 
 def plain(buffers: Iterator[Any]) -> List[Dict[str, bytes]]:
@@ -83,7 +72,7 @@ def test_the_same_bytes(
 
 
 def test_a_segment_of_no_rows_and_of_one(db: PsycopgDatabase, opened: Callable[..., ExportSource]) -> None:
-    images(db, rows=2)
+    pack_images(db, 2)
     run(db, "delete from packed where buffer_id = 1")
     assert [list(opened(key).rows) for key in (0, 1, 99)] == [[1], [], []]
     assert plain(opened(0).read(None)) == through(db, 0)
@@ -91,7 +80,7 @@ def test_a_segment_of_no_rows_and_of_one(db: PsycopgDatabase, opened: Callable[.
 
 
 def test_an_export_is_written_once(db: PsycopgDatabase, opened: Callable[..., ExportSource], folder: Path) -> None:
-    images(db)
+    pack_images(db, 600)
     for key in (0, 1, None):
         opened(key)
     before = versions(folder)
@@ -123,7 +112,7 @@ def test_an_export_is_written_once(db: PsycopgDatabase, opened: Callable[..., Ex
 def test_a_table_that_changed_is_written_again(
     db: PsycopgDatabase, opened: Callable[..., ExportSource], folder: Path, change: str
 ) -> None:
-    images(db)
+    pack_images(db, 600)
     opened(0).close()
     before = versions(folder)
     for statement in change.split("; "):
@@ -134,7 +123,7 @@ def test_a_table_that_changed_is_written_again(
 
 
 def test_a_reader_of_before_goes_on(db: PsycopgDatabase, opened: Callable[..., ExportSource], folder: Path) -> None:
-    images(db)
+    pack_images(db, 600)
     old = opened(0)
     before = through(db, 0)
     run(db, "delete from packed where buffer_id = 3")
@@ -147,7 +136,7 @@ def test_a_reader_of_before_goes_on(db: PsycopgDatabase, opened: Callable[..., E
 
 
 def test_other_columns_are_another_export(db: PsycopgDatabase, folder: Path, pg_module_dsn: str) -> None:
-    images(db)
+    pack_images(db, 600)
     layout = read_packed(db, "packed").layout
     less = replace(layout, inputs=())
     session = partial(connect, pg_module_dsn)
@@ -159,7 +148,7 @@ def test_other_columns_are_another_export(db: PsycopgDatabase, folder: Path, pg_
 def test_a_change_while_it_is_written_is_told_and_leaves_nothing(
     db: PsycopgDatabase, opened: Callable[..., ExportSource], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images(db)
+    pack_images(db, 600)
     read = exports.CopySource.read
 
     def changing(source: Any, numbers: Any) -> Iterator[Any]:
@@ -173,7 +162,7 @@ def test_a_change_while_it_is_written_is_told_and_leaves_nothing(
 
 
 def test_no_session_is_left(db: PsycopgDatabase, folder: Path, pg_module_dsn: str) -> None:
-    images(db)
+    pack_images(db, 600)
     layout = read_packed(db, "packed").layout
     session = partial(connect, pg_module_dsn, application_name="cerebro_test_export")
     exports.open_export(db, session, layout, TableName.parse("packed"), 0)
@@ -185,7 +174,7 @@ def test_no_session_is_left(db: PsycopgDatabase, folder: Path, pg_module_dsn: st
 def test_who_may_not_read_the_table_gets_no_export_of_it(
     pg: PsycopgDatabase, pg_dsn: str, role: Callable[..., Any]
 ) -> None:
-    images(pg)
+    pack_images(pg, 600)
     alice = role("alice")()
     layout, table = read_packed(pg, "packed").layout, TableName.parse("packed")
     exports.open_export(pg, partial(connect, pg_dsn), layout, table, 0)
@@ -198,7 +187,7 @@ def test_who_may_not_read_the_table_gets_no_export_of_it(
 
 
 def test_who_sees_other_rows_gets_another_export(pg: PsycopgDatabase, pg_dsn: str, role: Callable[..., Any]) -> None:
-    images(pg)
+    pack_images(pg, 600)
     bob = role("bob")
     layout, table = read_packed(pg, "packed").layout, TableName.parse("packed")
     exports.open_export(pg, partial(connect, pg_dsn), layout, table, 0)
@@ -209,7 +198,7 @@ def test_who_sees_other_rows_gets_another_export(pg: PsycopgDatabase, pg_dsn: st
 
 
 def test_a_view_is_refused(db: PsycopgDatabase, pg_module_dsn: str) -> None:
-    images(db)
+    pack_images(db, 600)
     layout = read_packed(db, "packed").layout
     run(db, "create view seen as select * from packed")
     with pytest.raises(UsageError, match="table seen is no ordinary table"):
@@ -217,7 +206,7 @@ def test_a_view_is_refused(db: PsycopgDatabase, pg_module_dsn: str) -> None:
 
 
 def test_an_error_of_the_server_comes_as_it_is(db: PsycopgDatabase, folder: Path, pg_module_dsn: str) -> None:
-    images(db)
+    pack_images(db, 600)
     layout = read_packed(db, "packed").layout
     session = partial(connect, pg_module_dsn, options="-c statement_timeout=1")
     run(db, "alter table packed rename column img to image")
