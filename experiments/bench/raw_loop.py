@@ -1,10 +1,9 @@
 """The other side of the throughput ratios: plain PyTorch loops over float32 tensors in memory, one thread.
 
-A process of its own, given JSON like {"configs": [["mlp", 256, 0.001, 0.0]], "rows": 60000, "epochs": 8,
-"take": "index"}: it trains every config (model, batch size, learning rate, weight decay) one after the other
-on the first rows, shuffled anew in each epoch, and writes for each a JSON list of the seconds of its epochs.
-Rows of a batch are taken by `x[index]`, as such loops are written, or with "select" by `x.index_select`,
-which is faster.
+A process of its own, `python -m experiments.bench.raw_loop ROWS TAKE`: it reads lines of JSON like ["mlp", 256,
+0.001, 0.0] (model, batch size, learning rate, weight decay), trains that config for one epoch more on the first ROWS
+images, shuffled anew, and writes its seconds. Rows of a batch are taken by `x[index]`, as such loops are written, or
+with TAKE "select" by `x.index_select`, which is faster.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -29,12 +28,26 @@ TAKES: Dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def run(configs: List[Config], rows: int, epochs: int, take: str = "index") -> List[List[float]]:
-    """Seconds of every config's epochs, trained in a process of its own."""
-    case = json.dumps({"configs": configs, "rows": rows, "epochs": epochs, "take": take})
-    command = [sys.executable, "-m", "experiments.bench.raw_loop", case]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+class RawLoops:
+    """The process, which trains when it is asked and sleeps otherwise."""
+
+    def __init__(self, rows: int, take: str = "index") -> None:
+        command = [sys.executable, "-m", "experiments.bench.raw_loop", str(rows), take]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def epoch(self, config: Config) -> float:
+        """Seconds of one epoch more of a config."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(config) + "\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def __enter__(self) -> RawLoops:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.communicate()
 
 
 def mlp() -> nn.Module:
@@ -57,32 +70,37 @@ def images(rows: int) -> Tuple[Tensor, Tensor]:
     return x.float() / 255, y.long()
 
 
-def train(config: Config, x: Tensor, y: Tensor, epochs: int, take: str) -> List[float]:
-    """Seconds of each epoch."""
-    model, batch, rate, decay = config
-    module, taken, seconds = {"mlp": mlp, "cnn": cnn}[model](), TAKES[take], []
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate, weight_decay=decay)
-    x = x.reshape(len(x), -1) if model == "mlp" else x
-    for _ in range(epochs):
+class Loop:
+    """A config's plain loop."""
+
+    def __init__(self, config: Config, take: str) -> None:
+        self._model, self._batch, rate, decay = config
+        self._take = TAKES[take]
+        self._module = {"mlp": mlp, "cnn": cnn}[self._model]()
+        self._optimizer = torch.optim.Adam(self._module.parameters(), lr=rate, weight_decay=decay)
+
+    def epoch(self, x: Tensor, y: Tensor) -> float:
+        """Seconds of a pass over x [rows, 28, 28] and y [rows]."""
         started = time.perf_counter()
-        for index in torch.randperm(len(x)).split(batch):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(module(taken(x, index)), taken(y, index))
+        x = x.reshape(len(x), -1) if self._model == "mlp" else x
+        for index in torch.randperm(len(x)).split(self._batch):
+            self._optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(self._module(self._take(x, index)), self._take(y, index))
             loss.backward()
-            optimizer.step()
-        seconds.append(time.perf_counter() - started)
-    return seconds
+            self._optimizer.step()
+        return time.perf_counter() - started
 
 
-def main(text: str) -> None:
+def main(rows: int, take: str) -> None:
     torch.set_num_threads(1)
-    case = json.loads(text)
-    x, y = images(case["rows"])
-    for config in case["configs"]:
-        seconds = train(tuple(config), x, y, case["epochs"], case["take"])
-        sys.stdout.write(json.dumps(seconds) + "\n")
+    x, y = images(rows)
+    loops: Dict[str, Loop] = {}
+    for line in sys.stdin:
+        if line not in loops:
+            loops[line] = Loop(tuple(json.loads(line)), take)
+        sys.stdout.write(f"{loops[line].epoch(x, y)}\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(int(sys.argv[1]), sys.argv[2])
