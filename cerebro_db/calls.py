@@ -81,37 +81,42 @@ def require_installed(database: PsycopgDatabase) -> None:
         raise SetupError(f"cerebro-db is not installed in database {facts['database']!r}; {remedy}")
 
 
-class Statement:
-    """One statement, whose server coordinates."""
+class _InThread:
+    """A call whose work runs in a thread of its own."""
 
-    def __init__(self, database: PsycopgDatabase, sql: Fragment, values: Mapping[str, Any]) -> None:
+    def __init__(self, database: PsycopgDatabase, work: Callable[[], Row]) -> None:
         self.pid = database.connection.info.backend_pid
-        self._database = database
-        self._rows = _begun(lambda: database.rows(sql, **values))
+        self._row = _begun(work)
 
     def ended(self, seconds: float) -> bool:
-        return bool(wait([self._rows], seconds).done)
-
-    def cancel(self) -> None:
-        self._database.connection.cancel()
-        self.ended(CANCEL_SECONDS)
+        return bool(wait([self._row], seconds).done)
 
     def result(self) -> Row:
         with own_errors():
-            row: Row = self._rows.result()[0]
-            return row
+            return self._row.result()
 
 
-class Coordinated:
+class Statement(_InThread):
+    """One statement, whose server coordinates."""
+
+    def __init__(self, database: PsycopgDatabase, sql: Fragment, values: Mapping[str, Any]) -> None:
+        self._database = database
+        super().__init__(database, lambda: one(database, sql, **values))
+
+    def cancel(self) -> None:
+        self._database.cancel()
+        self.ended(CANCEL_SECONDS)
+
+
+class Coordinated(_InThread):
     """A coordinator in this process."""
 
     def __init__(self, database: PsycopgDatabase, work: Callable[[runs.Host], Row]) -> None:
-        self.pid = database.connection.info.backend_pid
         self._stop = stop = Stop()
         self._own = own = StoppableDatabase(database, stop)
         self._due = time.monotonic() + USE_SECONDS
         host = runs.Host(own, self._check, partial(ClientSessions, own, stop), _as_it_is, in_backend=False)
-        self._row = _begun(lambda: work(host))
+        super().__init__(database, lambda: work(host))
 
     def _check(self) -> None:
         """From the coordinator, some times a second."""
@@ -120,19 +125,11 @@ class Coordinated:
             self._own.rows(query("sessions", "alive"))
             self._due = time.monotonic() + USE_SECONDS
 
-    def ended(self, seconds: float) -> bool:
-        return bool(wait([self._row], seconds).done)
-
     def cancel(self) -> None:
         for _ in range(round(CANCEL_SECONDS / ASK_SECONDS)):
             self._stop.ask()
             if self.ended(ASK_SECONDS):
                 break
-
-    def result(self) -> Row:
-        with own_errors():
-            row: Row = self._row.result()
-            return row
 
 
 def waited(call: Call) -> Row:
@@ -188,7 +185,7 @@ def _as_it_is(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
     yield check
 
 
-def _begun(work: Callable[[], Any]) -> Future[Any]:
+def _begun(work: Callable[[], Row]) -> Future[Row]:
     """A future of work that begins now, in a thread of its own."""
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cerebro")
     future = pool.submit(work)

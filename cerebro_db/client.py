@@ -14,7 +14,7 @@ from psycopg2 import extensions, extras
 
 from cerebro_db.database import Row, sql_type
 from cerebro_db.environment import embedded_dsn
-from cerebro_db.errors import SetupError, UsageError
+from cerebro_db.errors import SetupError, UsageError, line_of
 from cerebro_db.sqltext import Fragment, fill, ident
 
 #: What one round trip of a stream fetches at most.
@@ -103,7 +103,7 @@ class PsycopgDatabase:
                 if error.pgcode is not None:
                     raise
                 self.close()  # libpq has often no words for it
-                raise psycopg2.OperationalError(f"the session ended in the middle of COPY: {_line(error)}") from error
+                raise psycopg2.OperationalError(f"the session ended in the middle of COPY: {line_of(error)}") from error
             except BaseException:
                 if sink.failed:
                     self.close()
@@ -170,11 +170,11 @@ def connect(
         connection = psycopg2.connect(wanted, fallback_application_name="cerebro-db", **overrides)
     except psycopg2.OperationalError as error:
         raise SetupError(
-            f"cannot connect to {_shown(wanted, overrides)}: {_line(error)}; {_remedy(wanted)}"
+            f"cannot connect to {_shown(wanted, overrides)}: {line_of(error)}; {_remedy(wanted)}"
         ) from error
     except psycopg2.ProgrammingError as error:
         raise UsageError(
-            f"the DSN is not valid: {_line(error)}; expected 'host=... dbname=...' or 'postgresql://...'"
+            f"the DSN is not valid: {line_of(error)}; expected 'host=... dbname=...' or 'postgresql://...'"
         ) from error
     connection.autocommit = True
     return PsycopgDatabase(connection, on_notice)
@@ -252,10 +252,6 @@ def _default_dsn(overrides: Dict[str, Any]) -> str:
     if overrides or any(os.environ.get(name) for name in _LIBPQ):
         return ""
     return embedded_dsn() or ""
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _shown(dsn: str, overrides: Dict[str, Any]) -> str:

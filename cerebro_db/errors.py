@@ -66,3 +66,8 @@ def unknown(what: str, name: object, known: Iterable[str]) -> UsageError:
     near = difflib.get_close_matches(str(name).lower(), list(names), n=1, cutoff=0.5)
     guess = f"did you mean {names[near[0]]!r}? " if near else ""
     return UsageError(f"unknown {what} {name!r}: {guess}known {verb} {', '.join(names.values())}")
+
+
+def line_of(error: BaseException) -> str:
+    """An error's message in one line."""
+    return " ".join(str(error).split())

@@ -37,6 +37,6 @@ def run(database: PsycopgDatabase, job: Job[Result]) -> Result:
         except BaseException:  # its own error; or Ctrl-C and SIGTERM, which end it
             stopped.set()
             while not done.done():
-                database.connection.cancel()
+                database.cancel()
                 wait([done], _CANCEL_SECONDS)
             raise

@@ -19,8 +19,8 @@ from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Database, one
-from cerebro_db.errors import SetupError
-from cerebro_db.sessions import SLOTS, Login, Session, line_of, session_parameters
+from cerebro_db.errors import SetupError, line_of
+from cerebro_db.sessions import SLOTS, Login, Session, session_parameters
 from cerebro_db.sqltext import Fragment, ident, query
 
 ROLE_PREFIX = "cerebro_session_"

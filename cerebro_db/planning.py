@@ -116,7 +116,7 @@ def plan_fit(
 def _cores(database: Database, options: Options) -> int:
     """Processors where the run will train."""
     if registry.in_server(options.strategy):
-        return int(one(database, query("planning", "cores"))["cores"])
+        return int(one(database, query("packing", "cores"))["cores"])
     return environment.cores()
 
 

@@ -14,7 +14,7 @@ import psycopg2
 from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
-from cerebro_db.errors import CancelledError, RunError, SetupError
+from cerebro_db.errors import CancelledError, RunError, SetupError, line_of
 from cerebro_db.sqltext import Fragment, query
 
 #: What the server or the connection to it raises.
@@ -200,10 +200,15 @@ def interruptible(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
         extensions.set_wait_callback(before)
 
 
+def told(error: psycopg2.Error) -> str:
+    """The server's message without its context, or what the driver said."""
+    return (error.diag.message_primary if error.diag else None) or line_of(error)
+
+
 def as_ours(error: psycopg2.Error) -> RunError:
     """What the server said in a session of the run, for the caller's session: in one line, with its SQLSTATE."""
     kind = CancelledError if error.pgcode == CancelledError.sqlstate else RunError
-    ours = kind((error.diag.message_primary if error.diag else None) or line_of(error))
+    ours = kind(told(error))
     ours.sqlstate = error.pgcode or RunError.sqlstate
     return ours
 
@@ -248,8 +253,3 @@ def wait_any(sessions: Sequence[Session], seconds: float) -> None:
     readers = [s.connection for s in sessions if s.busy and not s.waits_to_write()]
     writers = [s.connection for s in sessions if s.busy and s.waits_to_write()]
     select.select(readers, writers, [], seconds)
-
-
-def line_of(error: BaseException) -> str:
-    """An error's message in one line."""
-    return " ".join(str(error).split())

@@ -62,8 +62,8 @@ def find(given: Optional[Path] = None) -> Settings:
 def read(path: Path) -> Settings:
     """Read one file, every key and value checked."""
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = from_toml(path.read_text("utf-8"))
+    except ValueError as error:  # also of text that is not UTF-8
         raise UsageError(f"configuration file {path} is not TOML: {error}") from None
     for name in document:
         if name not in KEYS:
@@ -74,6 +74,12 @@ def read(path: Path) -> Settings:
     if not isinstance(fit, dict):
         raise UsageError(f"fit in {path} is {fit!r}, expected a table [fit] of settings such as strategy")
     return Settings(path, dsn, _checked(path, fit))
+
+
+def from_toml(text: str) -> Dict[str, Any]:
+    """Raises ValueError for what is not TOML."""
+    document: Dict[str, Any] = tomllib.loads(text)
+    return document
 
 
 def _checked(path: Path, fit: Dict[str, Any]) -> Dict[str, Any]:

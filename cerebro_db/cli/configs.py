@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json as json_text
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from cerebro_db import names, selection
 from cerebro_db.cli.output import Dsn, Json, console, print_json
 from cerebro_db.cli.runs import installed_session
 from cerebro_db.database import Database
-from cerebro_db.errors import SetupError, UsageError, unknown
+from cerebro_db.errors import UsageError, unknown
 from cerebro_db.jobs import run
+from cerebro_db.settings import from_toml
 
 _GRID = ("compile_params_grid", "fit_params_grid", "search_type", "num_configs", "random_state")
 _LISTS = ("compile_params_list", "fit_params_list")
@@ -119,17 +119,9 @@ def _parsed(file: Path) -> Dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"file {file} cannot be read: {error}") from error
     try:
-        raw = _toml(text) if file.suffix.lower() == ".toml" else json_text.loads(text)
+        raw = from_toml(text) if file.suffix.lower() == ".toml" else json_text.loads(text)
     except ValueError as error:  # both parsers raise kinds of it
         raise UsageError(f"file {file} is not valid: {error}; expected TOML in *.toml, else JSON") from error
     if not isinstance(raw, dict):
         raise UsageError(f"file {file} holds {type(raw).__name__}, expected an object with {', '.join(_KEYS)}")
     return raw
-
-
-def _toml(text: str) -> Any:
-    try:
-        parser = importlib.import_module("tomllib")  # from Python 3.11 on
-    except ImportError as error:
-        raise SetupError("this Python reads no TOML, which 3.11 does; write the file as JSON") from error
-    return parser.loads(text)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List
 
 from cerebro_db.environment import child_environment, is_embedded
-from cerebro_db.errors import SetupError
+from cerebro_db.errors import SetupError, line_of
 from cerebro_db.executors.base import Answer, Loss, Message, News
 
 #: The module of the class that an actor wraps; known by name only, since it stands above this one.
@@ -78,7 +78,7 @@ class RayExecutor:
             return Answer(segment, json.loads(self._ray.get(reference)))
         except self._ray.exceptions.RayError as error:
             self._forget(segment)
-            return Loss(segment, f"worker of segment {segment} (an actor of Ray) died: {_line(error)}")
+            return Loss(segment, f"worker of segment {segment} (an actor of Ray) died: {line_of(error)}")
 
     def _forget(self, segment: int) -> None:
         self._due = {reference: owner for reference, owner in self._due.items() if owner != segment}
@@ -129,7 +129,7 @@ def _connect(ray: Any) -> None:
             )
         except failures as error:
             raise SetupError(
-                f"cannot reach Ray at {address!r}: {_line(error)}; start it by 'ray start --head', or unset "
+                f"cannot reach Ray at {address!r}: {line_of(error)}; start it by 'ray start --head', or unset "
                 "RAY_ADDRESS for one of this machine"
             ) from error
 
@@ -150,7 +150,3 @@ def _environment(wanted: Dict[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())

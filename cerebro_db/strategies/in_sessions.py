@@ -11,10 +11,10 @@ from cerebro_db.database import Database, one
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.hopper import StartHop
 from cerebro_db.plan import Plan
-from cerebro_db.sessions import SLOTS, Session, Sessions, wait_any
+from cerebro_db.sessions import SLOTS, Session, Sessions, told, wait_any
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
-from cerebro_db.strategies.ledger import Ledger, cannot_train, settled
+from cerebro_db.strategies.ledger import Ledger, after_loss, cannot_train
 from cerebro_db.weights import Shapes
 
 
@@ -122,17 +122,15 @@ class InSessions:
         if not self._ledger.is_up(segment):
             raise cannot_train(segment, reason, self._run_id) from error
         session.close()
-        done = settled(self._opener, self._ledger, segment, self._run_id)
-        down = self._ledger.lost(segment, reason, self._run_id)
+        reports = after_loss(self._opener, self._ledger, segment, reason, self._run_id)
         self._start(segment)
         self._open(segment)
-        return [down] if done is None else [done, down]
+        return reports
 
 
 def sentence(error: psycopg2.Error) -> str:
     """The server's message in one line, without its context."""
-    text = (error.diag.message_primary if error.diag else None) or str(error)
-    return " ".join(text.split()).replace("cerebro: ", "", 1)
+    return " ".join(told(error).split()).replace("cerebro: ", "", 1)
 
 
 def _refusal(error: psycopg2.Error) -> Exception:

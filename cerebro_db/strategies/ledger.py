@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Optional, Set
+from typing import Dict, Iterable, List, Optional, Set
 
 from cerebro_db.catalog import Catalog
-from cerebro_db.errors import RunError
+from cerebro_db.errors import RunError, SetupError, line_of
 from cerebro_db.hopper import HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
-from cerebro_db.sessions import Sessions
+from cerebro_db.sessions import ServerError, Sessions
 from cerebro_db.strategies.base import Report
 
 #: A segment that is lost this often in a row, without a hop between, ends the run.
@@ -58,6 +58,21 @@ def cannot_train(segment: int, reason: str, run_id: Optional[int]) -> RunError:
         f"segment {segment} cannot train: {reason}; the finished hops are kept, see the server's log, "
         f"then: select madlib_mop_resume({run_id})"
     )
+
+
+def after_loss(
+    sessions: Sessions, ledger: Ledger, segment: int, reason: str, run_id: Optional[int]
+) -> List[Report]:
+    """What became of the hop of a trainer that is gone, and that its segment is down.
+
+    Raises RunError when the server is gone too, or when the segment is lost again and again.
+    """
+    try:
+        done = settled(sessions, ledger, segment, run_id)
+    except (SetupError, ServerError) as error:
+        raise cannot_train(segment, f"{reason}; {line_of(error)}", run_id) from error
+    down = ledger.lost(segment, reason, run_id)
+    return [down] if done is None else [done, down]
 
 
 def settled(sessions: Sessions, ledger: Ledger, segment: int, run_id: Optional[int]) -> Optional[Report]:

@@ -9,9 +9,9 @@ from cerebro_db.executors.base import Answer, Loss, Message, News
 from cerebro_db.executors.registry import open_executor
 from cerebro_db.hopper import StartHop
 from cerebro_db.plan import Plan
-from cerebro_db.sessions import ServerError, Sessions, line_of
+from cerebro_db.sessions import Sessions
 from cerebro_db.strategies.base import Report
-from cerebro_db.strategies.ledger import Ledger, cannot_train, settled
+from cerebro_db.strategies.ledger import Ledger, after_loss, cannot_train
 from cerebro_db.weights import Shapes
 
 
@@ -117,14 +117,10 @@ class Workers:
 
     def _lost(self, segment: int, reason: str) -> List[Report]:
         """Report what became of its hop, and start another worker."""
-        try:
-            done = settled(self._sessions, self._ledger, segment, self._run_id)
-        except (SetupError, ServerError) as error:  # the server is gone, and the worker with it
-            raise cannot_train(segment, f"{reason}; {line_of(error)}", self._run_id) from error
-        down = self._ledger.lost(segment, reason, self._run_id)
+        reports = after_loss(self._sessions, self._ledger, segment, reason, self._run_id)
         self._start(segment)
         self._open(segment)
-        return [down] if done is None else [done, down]
+        return reports
 
 
 def as_error(message: Message) -> CerebroError:

@@ -21,9 +21,9 @@ from psycopg2 import extensions
 from cerebro_db import hops, light_torch, memory
 from cerebro_db.catalog import Catalog
 from cerebro_db.client import PsycopgDatabase
-from cerebro_db.errors import CerebroError, RunError, SetupError, UsageError, unknown
+from cerebro_db.errors import CerebroError, RunError, SetupError, UsageError, line_of, unknown
 from cerebro_db.plan import Plan
-from cerebro_db.sessions import SLOTS, Login, ServerError, line_of, why_lost
+from cerebro_db.sessions import SLOTS, Login, ServerError, told, why_lost
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.registry import STRATEGIES
 
@@ -70,8 +70,7 @@ class Worker:
         except CerebroError as error:
             failed = _failed(str(error), error.sqlstate)
         except ServerError as error:
-            told = (error.diag.message_primary if error.diag else None) or line_of(error)
-            failed = _failed(told, error.pgcode)
+            failed = _failed(told(error), error.pgcode)
         except _FAILURES as error:
             failed = _failed(f"{type(error).__name__}: {line_of(error)}", None)
         return self._settled(failed)

@@ -19,7 +19,3 @@ select (select l.mode
                                join pg_catalog.pg_namespace n on n.oid = c.relnamespace
                               where n.nspname = %(schema)s::text and c.relname = %(name)s::text)
          limit 1) as locked;
-
--- cores --
--- Processors that the server may use.
-select cerebro_private.cpu_count() as cores;

@@ -11,7 +11,7 @@ import pytest
 from cerebro_db.errors import MissingError, RunError, SetupError, UsageError
 from cerebro_db.executors.base import Answer, Loss, Message, News
 from cerebro_db.hopper import Hop, HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
-from cerebro_db.strategies import workers
+from cerebro_db.strategies import ledger, workers
 from cerebro_db.strategies.base import Report
 from cerebro_db.strategies.ledger import MAX_LOSSES
 
@@ -60,11 +60,11 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> Dict[Hop, Dict[str, Any]]:
     """Hops that the catalog holds although no answer told so."""
     held: Dict[Hop, Dict[str, Any]] = {}
 
-    def settled(sessions: Any, ledger: Any, segment: int, run_id: int) -> Optional[Report]:
-        start = ledger.running(segment)
-        return ledger.finished(segment, **held[start.hop]) if start is not None and start.hop in held else None
+    def settled(sessions: Any, known: Any, segment: int, run_id: int) -> Optional[Report]:
+        start = known.running(segment)
+        return known.finished(segment, **held[start.hop]) if start is not None and start.hop in held else None
 
-    monkeypatch.setattr(workers, "settled", settled)
+    monkeypatch.setattr(ledger, "settled", settled)
     return held
 
 
