@@ -49,22 +49,21 @@ class Coordinator:
         """Go on from `state` until no hop is left. Raises what `check` raises, and RunError."""
         while not state.finished:
             self.check()
-            for report in self.strategy.wait(POLL_SECONDS):
-                state = self._tell(state, report)
+            reports = self.strategy.wait(POLL_SECONDS)
+            events = [event for report in reports for event in self._recorded(report)]
+            state, instructions = step(state, *events)
+            self._perform(instructions)
         if self.ended and all(config in self.ended for config in state.epochs):
             raise RunError(f"all {len(state.epochs)} configs failed or diverged; cerebro.config has the reason of each")
         return state
 
-    def _tell(self, state: State, report: Report) -> State:
+    def _recorded(self, report: Report) -> List[Event]:
+        """What a report tells `hopper`, once the log has it."""
         if not isinstance(report.event, HopFinished):  # its session has recorded it, with the state
             self.log.record(report.event)
-        events: List[Event] = [report.event]
         if report.diverged and isinstance(report.event, HopFinished):
-            events.insert(0, self._diverged(report.event))
-        for event in events:
-            state, instructions = step(state, event)
-            self._perform(instructions)
-        return state
+            return [self._diverged(report.event), report.event]
+        return [report.event]
 
     def _diverged(self, event: HopFinished) -> ConfigStopped:
         """Stop the config before its hop counts as finished, so that no further hop starts."""

@@ -134,9 +134,16 @@ class Step(NamedTuple):
     instructions: Tuple[Instruction, ...]
 
 
-def step(state: State, event: Event) -> Step:
-    """Apply one event, then start every hop that the order allows."""
-    state, news = _apply(state, event)
+def step(state: State, *events: Event) -> Step:
+    """Apply events, then start every hop that the order allows.
+
+    What is learned together is told together: a hop that starts between "hop finished" and "segment down" of the
+    same lost worker would run on that worker's successor without a trace here.
+    """
+    news: Tuple[Instruction, ...] = ()
+    for event in events:
+        state, more = _apply(state, event)
+        news += more
     started = _startable(state)
     starts = tuple(StartHop(hop, last=_is_last(state, hop)) for hop in started)
     state = replace(state, waiting=state.waiting - set(started), running=state.running | set(started))

@@ -31,6 +31,8 @@ class Pretended:
         self.reports = [Report(SegmentUp(segment)) for segment in range(segments)]
         self.plan = {key: list(value) for key, value in plan.items()}
         self.started: List[StartHop] = []
+        #: What the wait after the next one reports.
+        self.later: List[Report] = []
 
     def submit(self, start: StartHop) -> None:
         self.started.append(start)
@@ -39,13 +41,16 @@ class Pretended:
         what = steps.pop(0) if steps else "finish"
         if what == "lose":
             self.reports += [Report(SegmentDown(hop.segment, "lost")), Report(SegmentUp(hop.segment))]
+        elif what == "commit and lose":
+            self.reports += [Report(HopFinished(hop, 1.0)), Report(SegmentDown(hop.segment, "lost"))]
+            self.later.append(Report(SegmentUp(hop.segment)))
         elif what == "fail":
             self.reports.append(Report(HopFailed(hop, "no memory")))
         else:
             self.reports.append(Report(HopFinished(hop, 1.0), diverged=what == "diverge"))
 
     def wait(self, seconds: float) -> List[Report]:
-        reports, self.reports = self.reports, []
+        reports, self.reports, self.later = self.reports, self.later, []
         return reports
 
 
@@ -112,6 +117,13 @@ def test_a_lost_segment_comes_back():
     assert [start.hop.segment for start in strategy.started].count(0) == 2
     assert SegmentDown(0, "lost") in log.events
     assert log.ends == {0: ("finished", None)}
+
+
+def test_nothing_starts_on_a_segment_whose_loss_came_with_the_end_of_its_hop():
+    strategy, log, _ = run(3, 2, 2, {(0, 1, 0): ["commit and lose"], (1, 2, 0): ["commit and lose"]})
+    assert len(strategy.started) == len({start.hop for start in strategy.started}) == 12
+    assert log.events.count(SegmentDown(0, "lost")) == 2
+    assert log.ends == dict.fromkeys(range(3), ("finished", None))
 
 
 def test_when_nothing_is_left_the_run_fails():
