@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Iterator, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 import psycopg2
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.database import one
+from cerebro_db.engines import engine
 from cerebro_db.errors import SetupError
 from cerebro_db.health import WITHOUT_PLPYTHON, plpython_remedy
 from cerebro_db.sqltext import Fragment, query, root
 
 _COMMAND = re.compile(r"^\\(\w+)\s*(.*?)\s*$")
+_SET = re.compile(r"^(\w+) '([^']*)'$")
+#: Not a cast, which has two colons.
+_VARIABLE = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 
 def install(database: PsycopgDatabase) -> bool:
@@ -46,29 +50,43 @@ def uninstall(database: PsycopgDatabase) -> None:
     _run(database, root() / "sql" / "uninstall.sql")
 
 
-def pieces(file: Path) -> Iterator[Tuple[Path, Fragment]]:
-    """The SQL of a psql script in order, each piece with the file it stands in; follows `\\ir`."""
-    lines = []
+def pieces(file: Path, engine: str, variables: Optional[Dict[str, str]] = None) -> Iterator[Tuple[Path, Fragment]]:
+    """The SQL of a psql script in order, each piece with the file it stands in; follows `\\ir`, fills `:variable`.
+
+    `engine` chooses the dialect where the script asks the server for it.
+    """
+    known = {"dialect": f"{engine}.sql"} if variables is None else variables
+    lines: List[str] = []
     for line in file.read_text("utf-8").splitlines(keepends=True):
         command = _COMMAND.match(line)
         if command is None:
-            lines.append(line)
+            lines.append(_filled(line, known))
             continue
-        yield file, Fragment("".join(lines))
+        name, argument = command.groups()
+        if name != "gset":  # the query before it asks for the dialect, which is known
+            yield file, Fragment("".join(lines))
         lines = []
-        yield from _obey(file, *command.groups())
+        if name == "ir":
+            yield from pieces(file.parent / _filled(argument, known), engine, known)
+        else:
+            _obey(file, name, argument, known)
     yield file, Fragment("".join(lines))
 
 
-def _obey(file: Path, command: str, argument: str) -> Iterator[Tuple[Path, Fragment]]:
-    if command == "ir":
-        yield from pieces(file.parent / argument)
-    elif command != "echo" and (command, argument) != ("set", "ON_ERROR_STOP on"):
-        raise ValueError(f"{file}: \\{command} {argument}: expected \\ir, \\echo or \\set ON_ERROR_STOP on")
+def _obey(file: Path, command: str, argument: str, variables: Dict[str, str]) -> None:
+    value = _SET.match(argument)
+    if command == "set" and value is not None:
+        variables[value.group(1)] = value.group(2)
+    elif command not in ("echo", "gset") and (command, argument) != ("set", "ON_ERROR_STOP on"):
+        raise ValueError(f"{file}: \\{command} {argument}: expected \\ir, \\echo, \\gset or \\set name 'value'")
+
+
+def _filled(line: str, variables: Dict[str, str]) -> str:
+    return _VARIABLE.sub(lambda match: variables.get(match.group(1), match.group()), line)
 
 
 def _run(database: PsycopgDatabase, script: Path) -> None:
-    for file, sql in pieces(script):
+    for file, sql in pieces(script, engine(database)):
         if not _only_comments(sql):
             _execute(database, file, sql)
 

@@ -107,14 +107,19 @@ def root() -> Path:
 
 
 @cache
-def _queries(file: str) -> Dict[str, Fragment]:
-    pieces = _HEADER.split((root() / "sql" / "queries" / f"{file}.sql").read_text("utf-8"))
+def _queries(folder: str, file: str) -> Dict[str, Fragment]:
+    pieces = _HEADER.split((root() / "sql" / folder / f"{file}.sql").read_text("utf-8"))
     return {name: Fragment(body.strip().rstrip(";")) for name, body in zip(pieces[1::2], pieces[2::2])}
 
 
 def query(file: str, name: str, **parts: Fragment) -> Fragment:
     """The query `name` of `sql/queries/<file>.sql`, its `{part}` places filled."""
-    return fill(_queries(file)[name], **parts)
+    return fill(_queries("queries", file)[name], **parts)
+
+
+def dialect(engine: str, name: str, **parts: Fragment) -> Fragment:
+    """The query or piece `name` of `sql/dialect/<engine>.sql`, its `{part}` places filled."""
+    return fill(_queries("dialect", engine)[name], **parts)
 
 
 def numbered(sql: str) -> Tuple[str, List[str]]:

@@ -1,7 +1,10 @@
 """Fixtures for tests against a real server. None given: a throwaway cluster, started on first use.
 
     --pg-dsn, CEREBRO_TEST_PG_DSN   a PostgreSQL server to use instead, as superuser
-    --gp-dsn, CEREBRO_TEST_GP_DSN   a Greenplum server; its tests skip without one
+    --gp-dsn, CEREBRO_TEST_GP_DSN   a Greenplum server, as superuser: all tests run there instead, but for those of
+                                    PostgreSQL's own ways; without one the tests in tests/greenplum skip
+    --gp-python, CEREBRO_TEST_GP_PYTHON   where that server's Python finds this package and torch, as a search path;
+                                    by default this checkout and this interpreter's packages
 
 Every test gets a database of its own, cloned from a template in which everything is installed.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import sysconfig
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +26,7 @@ import pytest
 
 from cerebro_db.client import PsycopgDatabase, connect, make_dsn
 from cerebro_db.cluster import set_segments, temporary_cluster
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import CerebroError, SetupError
 from cerebro_db.install import install
 from cerebro_db.postgres import find_binaries
@@ -38,11 +43,29 @@ _numbers = itertools.count(1)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg-dsn", default=os.environ.get("CEREBRO_TEST_PG_DSN"), help="PostgreSQL to test on")
     parser.addoption("--gp-dsn", default=os.environ.get("CEREBRO_TEST_GP_DSN"), help="Greenplum to test on")
+    packages = f"{Path(__file__).resolve().parents[1]}:{sysconfig.get_path('purelib')}"
+    parser.addoption("--gp-python", default=os.environ.get("CEREBRO_TEST_GP_PYTHON", packages), help="its PYTHONPATH")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "postgresql: what only PostgreSQL does so; skipped with --gp-dsn")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
+    if config.getoption("--gp-dsn"):
+        for item in items:
+            if marker := item.get_closest_marker("postgresql"):
+                why = marker.args[0] if marker.args else "PostgreSQL's own way"
+                item.add_marker(pytest.mark.skip(reason=f"not on Greenplum: {why}"))
 
 
 def pytest_report_header(config: pytest.Config) -> List[str]:
-    greenplum = config.getoption("--gp-dsn") or "none, its tests skip"
-    return [f"postgresql: {_postgresql(config)}", f"greenplum: {greenplum}"]
+    given = config.getoption("--gp-dsn")
+    if given:
+        with connect(given) as database:
+            version = database.rows(Fragment("select version() as version"))[0]["version"]
+        return [f"all on {version}"]
+    return [f"postgresql: {_postgresql(config)}", "greenplum: no --gp-dsn, its tests skip"]
 
 
 def _postgresql(config: pytest.Config) -> str:
@@ -69,8 +92,8 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def pg_server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """DSN of the PostgreSQL server, as superuser, to its database `postgres`."""
-    given = request.config.getoption("--pg-dsn")
+    """DSN of the server, as superuser, to its database `postgres`."""
+    given = request.config.getoption("--gp-dsn") or request.config.getoption("--pg-dsn")
     if given:
         yield given
         return
@@ -91,10 +114,17 @@ def gp_server(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def template(pg_server: str) -> Iterator[str]:
+def python_path(request: pytest.FixtureRequest) -> Optional[str]:
+    """Where the Python of a Greenplum finds the package; PostgreSQL's has it from its environment."""
+    return str(request.config.getoption("--gp-python")) if request.config.getoption("--gp-dsn") else None
+
+
+@pytest.fixture(scope="session")
+def template(pg_server: str, python_path: Optional[str]) -> Iterator[str]:
     """Name of a database in which everything is installed, to clone from."""
     name = f"cerebro_template_{os.getpid()}"
     _create(pg_server, name)
+    _set_python_path(pg_server, name, python_path)
     with connect(make_dsn(pg_server, dbname=name)) as database:
         install(database)
     yield name
@@ -102,9 +132,9 @@ def template(pg_server: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def pg_dsn(pg_server: str, template: str) -> Iterator[str]:
+def pg_dsn(pg_server: str, template: str, python_path: Optional[str]) -> Iterator[str]:
     """DSN of a fresh database with everything installed, as superuser; dropped after the test."""
-    with _clone(pg_server, template) as dsn:
+    with _clone(pg_server, template, python_path) as dsn:
         yield dsn
 
 
@@ -116,9 +146,9 @@ def pg(pg_dsn: str) -> Iterator[PsycopgDatabase]:
 
 
 @pytest.fixture(scope="module")
-def pg_module_dsn(pg_server: str, template: str) -> Iterator[str]:
+def pg_module_dsn(pg_server: str, template: str, python_path: Optional[str]) -> Iterator[str]:
     """Like `pg_dsn`, one database for all tests of a module: for data that is expensive to make."""
-    with _clone(pg_server, template) as dsn:
+    with _clone(pg_server, template, python_path) as dsn:
         yield dsn
 
 
@@ -130,10 +160,11 @@ def pg_module(pg_module_dsn: str) -> Iterator[PsycopgDatabase]:
 
 
 @pytest.fixture
-def empty_dsn(pg_server: str) -> Iterator[str]:
+def empty_dsn(pg_server: str, python_path: Optional[str]) -> Iterator[str]:
     """DSN of a fresh database with nothing installed."""
     name = f"cerebro_test_{os.getpid()}_{next(_numbers)}"
     _create(pg_server, name)
+    _set_python_path(pg_server, name, python_path)
     yield make_dsn(pg_server, dbname=name)
     _drop(pg_server, name)
 
@@ -162,9 +193,10 @@ def managed_here(pg_server: str) -> Iterator[Managed]:
 
 
 @contextmanager
-def _clone(server: str, template: str) -> Iterator[str]:
+def _clone(server: str, template: str, python_path: Optional[str]) -> Iterator[str]:
     name = f"cerebro_test_{os.getpid()}_{next(_numbers)}"
     _create(server, name, template)
+    _set_python_path(server, name, python_path)
     with connect(make_dsn(server, dbname=name)) as database:
         # A clone has the template's objects, not its settings; installing again sets the search path.
         install(database)
@@ -177,6 +209,13 @@ def _create(server: str, name: str, template: str = "template1") -> None:
     with _patient(server) as admin:
         statement = Fragment("create database {name} template {source}")
         admin.script(fill(statement, name=ident(name), source=ident(template)))
+
+
+def _set_python_path(server: str, name: str, path: Optional[str]) -> None:
+    if path is not None:
+        with _patient(server) as admin:
+            admin.script(Fragment("load 'plpython3'"))  # the setting is known once the language is
+            admin.script(Fragment(f"alter database {ident(name)} set plpython3.python_path = '{path}'"))
 
 
 def _drop(server: str, name: str) -> None:
@@ -250,7 +289,8 @@ def role(pg_dsn: str) -> Iterator[Callable[..., Role]]:
 def _make_role(dsn: str, name: str, member: bool) -> Role:
     password = secrets.token_hex(8)
     with connect(dsn) as admin:
-        admin.script(Fragment("set password_encryption = 'scram-sha-256'"))
+        if not on_greenplum(admin):  # whose version 6 knows md5 only
+            admin.script(Fragment("set password_encryption = 'scram-sha-256'"))
         admin.script(Fragment(f"create role {ident(name)} login password '{password}'"))
         if member:
             admin.script(Fragment(f"grant cerebro_user to {ident(name)}"))

@@ -1,5 +1,3 @@
--- What PostgreSQL does its own way; the file of another engine creates the same set of names.
-
-create or replace function cerebro_private.engine() returns text
-language sql immutable as $sql$ select 'postgresql'::text $sql$;
-comment on function cerebro_private.engine() is 'The engine this database runs on.';
+-- keys_of_segments --
+-- The __dist_key__ of each of so many segments, in order: any number is a place of its own.
+select s.key from generate_series(0, %(segments)s::integer - 1) as s (key) order by 1;

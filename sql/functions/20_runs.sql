@@ -23,7 +23,7 @@ begin
     insert into cerebro_private.config (run_id, mst_key, model_id, compile_params, fit_params, model_arch)
     values ($1, $2, $3, $4, $5, $6);
     execute format('create table cerebro_private.%I (part text not null, chunk integer not null, data bytea not null)'
-                 , cerebro_private.state_name($1, $2));
+                 || cerebro_private.state_storage(), cerebro_private.state_name($1, $2));
     -- Floats do not compress: trying costs time, and out-of-line storage keeps rows small.
     execute format('alter table cerebro_private.%I alter column data set storage external'
                  , cerebro_private.state_name($1, $2));
@@ -176,6 +176,11 @@ begin
               using errcode = 'object_in_use';
     end if;
     perform cerebro_private.finish_run($1);
+    -- One by one: Greenplum writes foreign keys down and does not follow them.
+    delete from cerebro_private.hop h where h.run_id = $1;
+    delete from cerebro_private.event e where e.run_id = $1;
+    delete from cerebro_private.segment s where s.run_id = $1;
+    delete from cerebro_private.config c where c.run_id = $1;
     delete from cerebro_private.run r where r.run_id = $1;
 end
 $body$;

@@ -1,3 +1,7 @@
+-- engine --
+-- Which engine this is; asked before anything is installed.
+select case when pg_catalog.version() ~ 'Greenplum' then 'greenplum' else 'postgresql' end as engine;
+
 -- server --
 -- Name and version of the server, and the version of cerebro installed in this database.
 select cerebro_private.engine() as engine, current_setting('server_version') as version

@@ -53,19 +53,3 @@ create schema if not exists cerebro;
 comment on schema cerebro is 'Deep-learning model selection: functions and views for users.';
 create schema if not exists cerebro_private;
 comment on schema cerebro_private is 'Tables and functions that cerebro''s own functions use; nothing here is for users.';
-
-create table if not exists cerebro_private.version (
-    version text primary key
-  , installed_at timestamptz not null default clock_timestamp()
-);
-comment on table cerebro_private.version is 'The version of cerebro-db installed in this database; one row.';
-
-delete from cerebro_private.version where version <> '0.1.0';
-insert into cerebro_private.version (version)
-select '0.1.0' where not exists (select 1 from cerebro_private.version);
-
-create or replace function cerebro_private.version() returns text
-language sql stable security definer set search_path = pg_catalog, pg_temp as $sql$
-    select v.version from cerebro_private.version v
-$sql$;
-comment on function cerebro_private.version() is 'The version installed in this database.';

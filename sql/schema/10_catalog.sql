@@ -3,6 +3,22 @@
 -- One run leaves about (configs x segments x epochs) rows; its model states are tables of their
 -- own (state_<run>_<mst_key>), which TRUNCATE and DROP give back at once.
 
+create table if not exists cerebro_private.version (
+    version text primary key
+  , installed_at timestamptz not null default clock_timestamp()
+) :by_version;
+comment on table cerebro_private.version is 'The version of cerebro-db installed in this database; one row.';
+
+delete from cerebro_private.version where version <> '0.1.0';
+insert into cerebro_private.version (version)
+select '0.1.0' where not exists (select 1 from cerebro_private.version);
+
+create or replace function cerebro_private.version() returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp as $sql$
+    select v.version from cerebro_private.version v
+$sql$;
+comment on function cerebro_private.version() is 'The version installed in this database.';
+
 create table if not exists cerebro_private.run (
     run_id serial primary key
   , owner name not null
@@ -25,7 +41,7 @@ create table if not exists cerebro_private.run (
   , started_at timestamptz not null default clock_timestamp()
   , trained_at timestamptz
   , finished_at timestamptz
-);
+) :by_run;
 do $body$
 begin  -- an installation of before has the table without it
     if not exists (select 1 from pg_catalog.pg_attribute a
@@ -54,7 +70,7 @@ create table if not exists cerebro_private.config (
         check (status in ('waiting', 'finished', 'diverged', 'failed'))
   , error text
   , primary key (run_id, mst_key)
-);
+) :by_run;
 comment on table cerebro_private.config is 'One architecture with one set of hyper-parameters in a run.';
 
 create table if not exists cerebro_private.segment (
@@ -63,7 +79,7 @@ create table if not exists cerebro_private.segment (
   , dist_key integer not null
   , row_count bigint not null
   , primary key (run_id, segment_id)
-);
+) :by_run;
 comment on table cerebro_private.segment is 'Where a part of the rows of a run lives; segments without rows are left out.';
 
 create table if not exists cerebro_private.event (
@@ -78,7 +94,7 @@ create table if not exists cerebro_private.event (
   , reason text
   , happened_at timestamptz not null default clock_timestamp()
   , primary key (run_id, event_id)
-);
+) :by_run;
 comment on table cerebro_private.event is 'The log that the scheduler folds: resuming a run is replaying it in order of event_id.';
 comment on column cerebro_private.event.epoch is 'Epoch of the hop, from 1; for config_added the number of epochs asked for.';
 comment on column cerebro_private.event.seconds is 'hop_finished: duration of the hop [s].';
@@ -104,7 +120,7 @@ create table if not exists cerebro_private.hop (
   , started_at timestamptz not null
   , finished_at timestamptz not null default clock_timestamp()
   , primary key (run_id, mst_key, epoch, segment_id)
-);
+) :by_run;
 comment on table cerebro_private.hop is 'Finished hops: one config visiting one segment once in one epoch.';
 comment on column cerebro_private.hop.loss is 'Mean training loss over the rows of this hop, from the training pass itself.';
 comment on column cerebro_private.hop.metric is 'Mean training metric over the rows of this hop; NULL without a metric.';
@@ -120,7 +136,7 @@ create table if not exists cerebro_private.packed (
   , request text not null
   , owner name not null
   , created_at timestamptz not null default clock_timestamp()
-);
+) :by_packed_table;
 comment on table cerebro_private.packed is 'Packed copies that madlib_mop_fit made itself, reused while the source is unchanged.';
 comment on column cerebro_private.packed.fingerprint is 'Count and hash over row versions of the source; see packing.fingerprint.';
 comment on column cerebro_private.packed.request is 'Columns and options that the copy was packed with, as JSON.';
@@ -129,6 +145,6 @@ create table if not exists cerebro_private.factory (
     factory text primary key
   , registered_by name not null
   , registered_at timestamptz not null default clock_timestamp()
-);
+) :by_factory;
 comment on table cerebro_private.factory is
     'Code that an architecture may name, as package.module:function; only cerebro_admin extends the list.';

@@ -140,7 +140,7 @@ def test_a_psql_command_that_is_not_known_is_refused(tmp_path: Path) -> None:
     script = tmp_path / "x.sql"
     script.write_text("select 1;\n\\gexec\n")
     with pytest.raises(ValueError, match=r"x.sql: \\gexec"):
-        list(pieces(script))
+        list(pieces(script, "postgresql"))
 
 
 def test_pieces_follow_includes_in_order(tmp_path: Path) -> None:
@@ -148,8 +148,15 @@ def test_pieces_follow_includes_in_order(tmp_path: Path) -> None:
     (tmp_path / "sub" / "b.sql").write_text("b;\n\\ir ../c.sql\n")
     (tmp_path / "c.sql").write_text("c;\n")
     (tmp_path / "a.sql").write_text("\\set ON_ERROR_STOP on\na;\n\\echo now b\n\\ir sub/b.sql\nd;\n")
-    found = [(file.name, sql.strip()) for file, sql in pieces(tmp_path / "a.sql") if sql.strip()]
+    found = [(file.name, sql.strip()) for file, sql in pieces(tmp_path / "a.sql", "postgresql") if sql.strip()]
     assert found == [("a.sql", "a;"), ("b.sql", "b;"), ("c.sql", "c;"), ("a.sql", "d;")]
+
+
+def test_pieces_take_the_dialect_of_the_engine_and_fill_its_variables(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("select version() as dialect\n\\gset\n\\ir :dialect\nx :where, y::where, '%%';\n")
+    (tmp_path / "greenplum.sql").write_text("\\set where 'distributed by (x)'\nz :where;\n")
+    found = [(file.name, sql.strip()) for file, sql in pieces(tmp_path / "a.sql", "greenplum") if sql.strip()]
+    assert found == [("greenplum.sql", "z distributed by (x);"), ("a.sql", "x distributed by (x), y::where, '%%';")]
 
 
 # -- who may do what -------------------------------------------------------------------------------
