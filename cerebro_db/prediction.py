@@ -111,7 +111,7 @@ def predict(database: Database, request: PredictRequest, check: Check) -> int:
         answers.create(database, output, raw, form)
         for block in raw.blocks(database):
             outputs = _forward(module, block, trained.layout, check)
-            answers.write(database, output, raw, block, form.rows(outputs))
+            answers.write(database, output, raw, block, form, outputs)
             count += block.rows
     return count
 
