@@ -114,9 +114,10 @@ class RawRows:
         return Fragment(self.id.sql_type.replace("%", "%%"))
 
     def blocks(self, database: Database) -> Iterator[Block]:
-        """All rows once; raises DataError, naming columns and counts, for rows that do not fit."""
-        if self.overflows:
-            refuse_unfit(database, self)
+        """All rows once; raises DataError, naming columns and counts, for rows that do not fit.
+
+        Numbers that may overflow are to be looked at before: `refuse_unfit`.
+        """
         by_page = _page_step(database, self)
         sql = self._query("blocks_by_page" if by_page else "blocks_by_count")
         step = by_page or self.decoding.block_rows

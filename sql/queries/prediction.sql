@@ -16,9 +16,11 @@ select s.layout::text as layout, s.packed_table from {summary} s;
 
 -- evaluation --
 -- The result of an evaluation, MADlib's columns first.
-create table {output} as
+create table {output} {heap}
+as
 select %(loss)s::float8 as loss, %(metric)s::float8 as metric, %(metrics_type)s::text[] as metrics_type
-     , %(loss_type)s::text as loss_type, %(mst_key)s::integer as mst_key, %(rows)s::bigint as rows;
+     , %(loss_type)s::text as loss_type, %(mst_key)s::integer as mst_key, %(rows)s::bigint as rows
+{replicated};
 
 -- pages --
 -- Pages of a plain heap table that can be read in ranges of pages (from PostgreSQL 14), else no row.
@@ -177,7 +179,3 @@ select {answer}
                          union all
                         select null::text, null::bytea[], true from gp_dist_random('pg_catalog.gp_id')) as r) as q
          where q.found is not null) as u;
-
--- count_rows --
--- Rows of a table.
-select count(*) as rows from {table};
