@@ -33,3 +33,29 @@ comment on function cerebro_private.setting(text) is 'A setting of the session; 
 create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ' with (appendonly = false) distributed by (part, chunk)'::text $sql$;
 comment on function cerebro_private.state_storage() is 'What a table of hopping state says of where its rows live.';
+
+create or replace function cerebro_private.keys_of_segments(segments integer) returns integer[]
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $body$
+declare
+    primaries integer := (select count(distinct c.content) from gp_segment_configuration c where c.content >= 0);
+    tried integer := 8 * $1 + 64;
+    found integer[];
+begin
+    loop
+        create temporary table cerebro_probe (key integer) with (appendonly = false) distributed by (key);
+        insert into cerebro_probe select generate_series(0, tried - 1);
+        select array_agg(s.key order by s.segment) into found
+          from (select p.key
+                     , (row_number() over (partition by p.gp_segment_id order by p.key) - 1) * primaries
+                       + p.gp_segment_id as segment
+                  from cerebro_probe p) as s
+         where s.segment < $1;
+        drop table cerebro_probe;
+        exit when cardinality(found) = $1;
+        tried := 2 * tried;
+    end loop;
+    return found;
+end
+$body$;
+comment on function cerebro_private.keys_of_segments(integer) is
+    'The __dist_key__ of each of so many segments: on Greenplum segment i lies on primary i modulo their number.';

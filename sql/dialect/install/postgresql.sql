@@ -22,3 +22,8 @@ comment on function cerebro_private.setting(text) is 'A setting of the session; 
 create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ''::text $sql$;
 comment on function cerebro_private.state_storage() is 'What a table of hopping state says of where its rows live.';
+
+create or replace function cerebro_private.keys_of_segments(segments integer) returns integer[]
+language sql immutable as $sql$ select array_agg(s.key order by s.key) from generate_series(0, $1 - 1) as s (key) $sql$;
+comment on function cerebro_private.keys_of_segments(integer) is
+    'The __dist_key__ of each of so many segments: on Greenplum segment i lies on primary i modulo their number.';
