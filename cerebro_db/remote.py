@@ -154,6 +154,6 @@ def readable_everywhere(database: Database, table: Optional[TableName]) -> Optio
     return _COPY
 
 
-def keep_gang(database: Database) -> None:
-    """Let what trains for this session live as long as the session."""
-    database.rows(query("remote", "keep_gang"))
+def prepare(database: Database) -> None:
+    """Set what a session needs to send messages, for as long as it lives."""
+    database.rows(query("remote", "settings"))

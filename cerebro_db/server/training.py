@@ -29,7 +29,7 @@ def warm_up(plpy: Any, packed_table: str, dist_key: int) -> str:
     database = PlpyDatabase(plpy)
     if not on_greenplum(database):
         return str(signals.load(_WORKER).warm_up())
-    remote.keep_gang(database)
+    remote.prepare(database)
     channel = remote.Channel(database, TableName.parse(packed_table), dist_key)
     return json.dumps(channel.tell(Message({"do": "warm"})).head)
 
@@ -52,7 +52,7 @@ def open_segment(plpy: Any, memory: Dict[Any, Any], run_id: int, segment_id: int
     database = PlpyDatabase(plpy)
     place = Place(run_id, Catalog(database, run_id).plan(), segment_id)
     if on_greenplum(database):
-        remote.keep_gang(database)
+        remote.prepare(database)
         memory[_key(run_id, segment_id)] = remote.RemoteWorker(database, place)
     else:
         memory[_key(run_id, segment_id)] = signals.load(_WORKER).SessionWorker(plpy, database, place)

@@ -19,10 +19,12 @@ select q.answer
          where p."__dist_key__" = {key} and p.buffer_id = any(%(buffers)s::integer[])) q
  where q.answer is not null;
 
--- keep_gang --
--- Let the processes of this session live as long as it does, where the server would end idle ones.
-select pg_catalog.set_config(s.name, '0', false)
-  from pg_catalog.pg_settings s where s.name = 'gp_vmem_idle_resource_timeout';
+-- settings --
+-- What a session needs that sends states: processes that live as long as it does, though they may be idle, and plans
+-- that leave values out, which would be packed with the plan for every segment. A server may lack one of them.
+select pg_catalog.set_config(s.name, w.value, false)
+  from (values ('gp_vmem_idle_resource_timeout', '0'), ('plan_cache_mode', 'force_generic_plan')) as w (name, value)
+  join pg_catalog.pg_settings s on s.name = w.name;
 
 -- forget_copy --
 -- Remove the copy that another run of this session has left.
