@@ -31,7 +31,7 @@ def dialect(database: Database, name: str, **parts: Fragment) -> Fragment:
 
 
 def stored(database: Database, *columns: str) -> Fragment:
-    """What CREATE TABLE says after its columns: a heap, its rows spread by `columns`, or on every segment when none."""
+    """What CREATE TABLE says after its columns: a heap, its rows spread by `columns`; without any, on every segment."""
     names = join(", ", map(ident, columns))
     where = dialect(database, "distributed", columns=names) if columns else dialect(database, "replicated")
     return join(" ", (dialect(database, "heap"), where))
