@@ -133,3 +133,12 @@ select count(*) > 0 as hashed
   from behind b
   join pg_catalog.pg_opclass o on o.opcintype = b.type and o.opcdefault
   join pg_catalog.pg_am m on m.oid = o.opcmethod and m.amname = 'hash';
+
+-- is_everywhere --
+-- Whether a function that runs where another table's rows are can read this table.
+select exists (select 1 from pg_catalog.gp_distribution_policy d
+                where d.localoid = %(table)s::text::regclass and d.policytype = 'r') as everywhere;
+
+-- copy_everywhere --
+-- A copy of a table, for this session, that such a function can read.
+create temporary table cerebro_validation as select * from {table} distributed replicated;

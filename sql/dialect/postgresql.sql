@@ -79,3 +79,11 @@ select t.__dist_key__ as segment_id, t.__dist_key__ as dist_key, sum(t.{shape}[1
 -- has_hash --
 -- Whether rows can be spread by a column.
 select false as hashed;
+
+-- is_everywhere --
+-- Whether a function that runs where another table's rows are can read this table: there is one place only.
+select true as everywhere;
+
+-- copy_everywhere --
+-- A copy of a table, for this session, that such a function can read.
+create temporary table cerebro_validation as select * from {table};
