@@ -20,6 +20,13 @@ create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ' with (appendonly = false) distributed by (part, chunk)'::text $sql$;
 comment on function cerebro_private.state_storage() is 'What a table of hopping state says of where its rows live.';
 
+create or replace function cerebro_private.stage_storage() returns text
+language sql immutable as $sql$
+    select ' with (appendonly = false) on commit delete rows distributed by (part, chunk)'::text
+$sql$;
+comment on function cerebro_private.stage_storage() is
+    'What the temporary table says by which states are sent: where its rows live, and how long.';
+
 create or replace function cerebro_private.system_identifier() returns bigint
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
 declare  -- volatile: else the coordinator would answer for all segments

@@ -16,6 +16,11 @@ create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ''::text $sql$;
 comment on function cerebro_private.state_storage() is 'What a table of hopping state says of where its rows live.';
 
+create or replace function cerebro_private.stage_storage() returns text
+language sql immutable as $sql$ select ' on commit delete rows'::text $sql$;
+comment on function cerebro_private.stage_storage() is
+    'What the temporary table says by which states are sent: where its rows live, and how long.';
+
 create or replace function cerebro_private.system_identifier() returns bigint
 language plpgsql stable as $body$
 begin
