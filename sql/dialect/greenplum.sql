@@ -57,3 +57,136 @@ select pg_catalog.version() as version, d.oid::bigint as database_oid, d.datname
   left join pg_catalog.gp_distribution_policy p on p.localoid = c.oid
   left join pg_catalog.pg_am a on a.oid = c.relam
  where c.oid = %(table)s::text::regclass and d.datname = pg_catalog.current_database();
+select k.key
+  from unnest(cerebro_private.keys_of_segments(%(segments)s::integer)) with ordinality as k (key, place)
+ order by k.place;
+
+-- heap --
+-- What CREATE TABLE says after its columns, and before AS: a heap, whatever a default says.
+with (appendonly = false)
+
+-- distributed --
+-- Where the rows of a table live, at the end of CREATE TABLE: equal values on one segment.
+distributed by ({columns})
+
+-- replicated --
+-- The same for a small table that every segment has a copy of.
+distributed replicated
+
+-- server_version --
+-- Version of the server as its users say it.
+select split_part(current_setting('gp_server_version'), ' ', 1) as version;
+
+-- primaries --
+-- The segments' processes, where they are and whether they are up.
+select c.content::integer as segment, c.hostname::text as host, c.port::integer as port, c.datadir::text as folder
+     , c.status = 'u' as up
+  from pg_catalog.gp_segment_configuration c
+ where c.role = 'p' and c.content >= 0
+ order by c.content;
+
+-- facts_on_segments --
+-- What the process of every segment finds on its host.
+select g.gp_segment_id::integer as segment, cerebro_private.facts_here() as facts
+  from gp_dist_random('pg_catalog.gp_id') g;
+
+-- default_segments --
+-- Segments where nobody says: the setting cerebro.segments, NULL without one, else as many as there are primaries.
+select cerebro_private.setting('cerebro.segments') as segments, count(distinct c.content)::integer as primaries
+     , false as counts
+  from pg_catalog.gp_segment_configuration c where c.content >= 0;
+
+-- row_places --
+-- Whether scans of a table can tell its rows apart, whether it is made up of others, whether its rows have versions,
+-- and what changes when all of them are written anew.
+with recursive part (oid) as (
+    select %(table)s::text::regclass::oid
+     union all
+    select i.inhrelid from part p join pg_catalog.pg_inherits i on i.inhparent = p.oid
+), parts as (
+    select count(*) as count, sum(pg_catalog.pg_relation_filenode(c.oid)::bigint) as files
+         , bool_and(c.relkind in ('r', 'm', 'p')
+                    and not exists (select 1 from pg_catalog.pg_exttable x where x.reloid = c.oid)) as stored
+      from part p join pg_catalog.pg_class c on c.oid = p.oid
+)
+select p.stored and d.policytype is not distinct from 'p' as told, p.count > 1 as parted
+     , p.stored and d.policytype is not distinct from 'p' as versioned
+     , (%(table)s::text::regclass::oid) || '/' || p.files as identity
+  from parts p left join pg_catalog.gp_distribution_policy d on d.localoid = %(table)s::text::regclass;
+
+-- copy_rows --
+-- A copy of rows that cannot be told apart.
+create temporary table {copy} with (appendonly = false) as
+select {columns} from {source}
+distributed randomly;
+
+-- row_versions --
+-- Count of row versions with a hash over them that does not depend on their order.
+select count(*) as rows
+     , coalesce(sum(hashtext(concat(t.gp_segment_id, ':', t.tableoid, ':', t.ctid, ':', t.xmin))::bigint), 0)::text as hash
+  from {table} t;
+
+-- some_elements --
+-- Range of the elements of an integer array in about 200 rows; a guess that packing verifies.
+select min(e.value) as smallest, max(e.value) as largest
+  from {table} as source cross join lateral unnest({column}) as e (value)
+ where {keep} and {number} < 200.0::float8 / %(rows)s::bigint;
+
+-- shuffle_number --
+-- A row's random number, from 0 to below 1: 52 bits of a hash of the seed and of where the row lies.
+(('x' || substr(md5(concat(%(shuffle_seed)s::bigint, ' ', source.gp_segment_id, ' ', source.ctid{part})), 1, 13))::bit(52)::bigint
+ / 4503599627370496::float8);
+
+-- pack --
+-- Number each row, send it to the segment that its buffer will lie on, sort there once, concatenate each buffer.
+-- Partitioned by what the table is distributed by, no row moves twice; the window sorts, its numbers do not matter.
+insert into {packed} ({columns}, buffer_id, __dist_key__)
+select {aggregates}, b.buffer_id, b.dist_key
+  from (select e.*, row_number() over (partition by e.dist_key order by e.buffer_id, e.shuffle) as place
+          from (select (%(keys)s::integer[])[s.buffer_id / %(buffers_per_segment)s::integer + 1] as dist_key
+                     , s.buffer_id, s.shuffle, {encoded}
+                  from (select {buffer} as buffer_id, s.*
+                          from (select {number} as shuffle, {inner} from {table} as source {beside}
+                                 where {keep} offset 0) as s
+                        offset 0) as s
+                       {joins}
+                offset 0) as e) as b
+ where b.place > 0
+ group by b.dist_key, b.buffer_id;
+
+-- count_segments --
+-- Rows of each segment of a packed table, from the shapes of its buffers; reads no bytes. A segment's number tells
+-- its primary, and which of the keys there it is.
+select ((row_number() over (partition by k.primary_id order by k.dist_key) - 1) * %(primaries)s::integer
+        + k.primary_id)::integer as segment_id
+     , k.dist_key, k.rows
+  from (select t.__dist_key__ as dist_key, t.gp_segment_id as primary_id, sum(t.{shape}[1])::bigint as rows
+          from {table} t group by 1, 2) as k
+ order by 1;
+
+-- randomly --
+-- The same for a table that no column can spread.
+distributed randomly
+
+-- has_hash --
+-- Whether rows can be spread by a column: its type, or what stands behind that, has a hash.
+with recursive behind (type) as (
+    select a.atttypid from pg_catalog.pg_attribute a
+     where a.attrelid = %(table)s::text::regclass and a.attname = %(column)s::text
+     union
+    select u.type
+      from behind b
+      join pg_catalog.pg_type t on t.oid = b.type
+     cross join lateral (
+           select t.typbasetype where t.typtype = 'd'
+            union all
+           select 'anyenum'::regtype::oid where t.typtype = 'e'
+            union all
+           select 'anyarray'::regtype::oid where t.typelem <> 0 and t.typlen = -1
+            union all
+           select c.casttarget from pg_catalog.pg_cast c where c.castsource = t.oid and c.castmethod = 'b') as u (type)
+)
+select count(*) > 0 as hashed
+  from behind b
+  join pg_catalog.pg_opclass o on o.opcintype = b.type and o.opcdefault
+  join pg_catalog.pg_am m on m.oid = o.opcmethod and m.amname = 'hash';

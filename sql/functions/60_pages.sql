@@ -24,7 +24,7 @@ drop function if exists cerebro_private.page_facts(oid);  -- one of before gave 
 create function cerebro_private.page_facts(packed oid)
 returns table ( content integer, hostname text, data_directory text, identifier bigint, may_checkpoint boolean
               , owner name)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$
 begin
     return query
     select i.content, i.hostname, case when cerebro_private.reads_all_rows($1) then i.data_directory end, i.identifier

@@ -17,7 +17,7 @@ select current_setting('max_connections')::integer as most
                    join pg_catalog.pg_database d on d.oid = s.setdatabase
                   cross join lateral unnest(s.setconfig) as c (line)
                   where d.datname = current_database() and s.setrole = 0
-                    and c.line like 'cerebro.segments=%%'), 4) as segments;
+                    and c.line like 'cerebro.segments=%%'), %(segments)s::integer) as segments;
 
 -- session --
 -- Whose rights a session has, and how it came.
@@ -42,3 +42,7 @@ select (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_u
      , exists (select 1 from pg_catalog.pg_proc p
                  join pg_catalog.pg_namespace n on n.oid = p.pronamespace
                 where n.nspname = 'cerebro' and p.proname = 'madlib_mop_check') as used;
+
+-- facts_here --
+-- What the process of this session finds on its host, as JSON.
+select cerebro_private.facts_here() as facts;

@@ -7,6 +7,10 @@
 \set by_packed_table 'with (appendonly = false) distributed by (packed_table)'
 \set by_factory 'with (appendonly = false) distributed by (factory)'
 
+-- Where a function runs that gives rows: on the coordinator, before the rest of its statement. Elsewhere it could read
+-- no table.
+\set on_coordinator 'execute on initplan'
+
 -- Foreign keys are written down and not enforced here, which the server says of each.
 set local client_min_messages = error;
 
@@ -15,6 +19,16 @@ create schema if not exists cerebro_private;
 create or replace function cerebro_private.engine() returns text
 language sql immutable as $sql$ select 'greenplum'::text $sql$;
 comment on function cerebro_private.engine() is 'The engine this database runs on.';
+
+create or replace function cerebro_private.setting(name text) returns text
+language plpgsql stable as $body$
+begin
+    return nullif(current_setting($1), '');
+exception when undefined_object then  -- version 6 cannot ask whether there is one
+    return null;
+end
+$body$;
+comment on function cerebro_private.setting(text) is 'A setting of the session; NULL when it is not set.';
 
 create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ' with (appendonly = false) distributed by (part, chunk)'::text $sql$;
@@ -57,3 +71,29 @@ end
 $body$;
 comment on function cerebro_private.instances() is
     'The primaries that hold rows: host, data directory and system identifier of each.';
+
+create or replace function cerebro_private.keys_of_segments(segments integer) returns integer[]
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $body$
+declare
+    primaries integer := (select count(distinct c.content) from gp_segment_configuration c where c.content >= 0);
+    tried integer := 8 * $1 + 64;
+    found integer[];
+begin
+    loop
+        create temporary table cerebro_probe (key integer) with (appendonly = false) distributed by (key);
+        insert into cerebro_probe select generate_series(0, tried - 1);
+        select array_agg(s.key order by s.segment) into found
+          from (select p.key
+                     , (row_number() over (partition by p.gp_segment_id order by p.key) - 1) * primaries
+                       + p.gp_segment_id as segment
+                  from cerebro_probe p) as s
+         where s.segment < $1;
+        drop table cerebro_probe;
+        exit when cardinality(found) = $1;
+        tried := 2 * tried;
+    end loop;
+    return found;
+end
+$body$;
+comment on function cerebro_private.keys_of_segments(integer) is
+    'The __dist_key__ of each of so many segments: on Greenplum segment i lies on primary i modulo their number.';
