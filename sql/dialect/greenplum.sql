@@ -189,3 +189,12 @@ select pg_catalog.version() as version, d.oid::bigint as database_oid, d.datname
   left join pg_catalog.gp_distribution_policy p on p.localoid = c.oid
   left join pg_catalog.pg_am a on a.oid = c.relam
  where c.oid = %(table)s::text::regclass and d.datname = pg_catalog.current_database();
+
+-- is_everywhere --
+-- Whether a function that runs where another table's rows are can read this table.
+select exists (select 1 from pg_catalog.gp_distribution_policy d
+                where d.localoid = %(table)s::text::regclass and d.policytype = 'r') as everywhere;
+
+-- copy_everywhere --
+-- A copy of a table, for this session, that such a function can read.
+create temporary table cerebro_validation as select * from {table} distributed replicated;

@@ -121,3 +121,11 @@ select pg_catalog.version() as version, d.oid::bigint as database_oid, d.datname
      , pg_catalog.current_setting('port') as port
   from pg_catalog.pg_class c cross join pg_catalog.pg_database d
  where c.oid = %(table)s::text::regclass and d.datname = pg_catalog.current_database();
+
+-- is_everywhere --
+-- Whether a function that runs where another table's rows are can read this table: there is one place only.
+select true as everywhere;
+
+-- copy_everywhere --
+-- A copy of a table, for this session, that such a function can read.
+create temporary table cerebro_validation as select * from {table};

@@ -79,7 +79,7 @@ select s.part, s.chunk, s.data from cerebro_private.load_state(%(run_id)s::integ
 
 -- copy_state --
 -- A config's state in chunks, as binary COPY.
-copy (select s.part, s.data
+copy (select s.part, s.chunk, s.data
         from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer) s
        order by s.part, s.chunk) to stdout (format binary);
 

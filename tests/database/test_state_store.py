@@ -66,7 +66,7 @@ def test_what_is_saved_is_loaded(
     store = StateStore(kind(pg_module), run_id)
     for _ in range(2):  # the second replaces the first
         with pg_module.transaction():
-            store.save(3, Blobs(WEIGHTS, REST))
+            store.save(3, Blobs(WEIGHTS, REST).chunks())
     expected = [("rest", 0, REST), ("weights", 0, WEIGHTS[:3000]), ("weights", 1, WEIGHTS[3000:])]
     assert stored(pg_module, run_id) == expected
     assert store.load(3) == {"weights": WEIGHTS, "rest": REST}
@@ -75,13 +75,13 @@ def test_what_is_saved_is_loaded(
 def test_a_rollback_keeps_the_state_before(pg_module: PsycopgDatabase, run_id: int) -> None:
     store = StateStore(pg_module, run_id)
     with pg_module.transaction():
-        store.save(3, Blobs(WEIGHTS, REST))
+        store.save(3, Blobs(WEIGHTS, REST).chunks())
     pg_module.script(sql("begin"))
-    store.save(3, Blobs(b"other", b"other"))
+    store.save(3, Blobs(b"other", b"other").chunks())
     pg_module.script(sql("rollback"))
     assert store.load(3) == {"weights": WEIGHTS, "rest": REST}
     with pg_module.transaction():
-        store.save(3, Blobs(b"next", b"rest"))
+        store.save(3, Blobs(b"next", b"rest").chunks())
     assert store.load(3) == {"weights": b"next", "rest": b"rest"}
 
 

@@ -5,7 +5,8 @@
 \set by_run 'with (appendonly = false) distributed by (run_id)'
 \set by_version 'with (appendonly = false) distributed by (version)'
 \set by_packed_table 'with (appendonly = false) distributed by (packed_table)'
-\set by_factory 'with (appendonly = false) distributed by (factory)'
+-- A whole copy on every segment: where a function can read no other table.
+\set by_factory 'with (appendonly = false) distributed replicated'
 
 -- Where a function runs that gives rows: on the coordinator, before the rest of its statement. Elsewhere it could read
 -- no table.
