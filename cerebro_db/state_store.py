@@ -2,7 +2,7 @@
 
 Inside a backend values pass as they are. A client's session moves them by binary COPY: as literals they would
 double in size and be parsed, which takes several times as long. COPY goes into a temporary table of the
-session, whose rows a statement then hands to the catalog's function, under the session's own rights.
+session, which the catalog makes and one of its functions takes the rows from.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ class StateStore:
         allowed = bool(one(self._database, query("catalog", "may_stage"))["allowed"])
         if allowed:
             self._database.rows(query("catalog", "make_stage"))
-            self._database.rows(query("catalog", "plain_stage"))
         return allowed
 
 
