@@ -37,8 +37,14 @@ class Managed:
 
 @contextmanager
 def server_without_python(folder: Path) -> Iterator[str]:
-    """DSN of a throwaway server whose installation lacks plpython3u: this machine's, with links to all other files."""
-    binaries = _without_python(find_binaries(), folder)
+    """DSN of a throwaway server whose installation lacks plpython3u."""
+    with server_of(private_installation(folder, without="plpython")) as dsn:
+        yield dsn
+
+
+@contextmanager
+def server_of(binaries: Binaries) -> Iterator[str]:
+    """DSN of a throwaway server of this installation, as superuser."""
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:  # for the start only: other clusters take the usual programs
             patch.setattr(cluster, "find_binaries", lambda *_: binaries)
@@ -46,27 +52,31 @@ def server_without_python(folder: Path) -> Iterator[str]:
         yield started.dsn("postgres")
 
 
-def _without_python(given: Binaries, folder: Path) -> Binaries:
-    """A server finds its files beside its program, so a copied program under the same suffix takes these links."""
+def private_installation(folder: Path, without: str = "") -> Binaries:
+    """This machine's installation once more, with an `extension` folder to write to, and less files of some name.
+
+    A server finds its files beside its program, so a copied program under the same suffix takes links to all others.
+    """
+    given = find_binaries()
     bindir, sharedir, libdir = (Path(_config(given, option)) for option in ("--bindir", "--sharedir", "--pkglibdir"))
     root = Path(os.path.commonpath((bindir, sharedir, libdir)))
     bin_copy = folder / bindir.relative_to(root)
     bin_copy.mkdir(parents=True)
     for program in ("postgres", "initdb", "pg_ctl", "pg_config"):
         shutil.copy2(bindir / program, bin_copy / program)
-    _link(sharedir, folder / sharedir.relative_to(root), but="extension")
-    for place in (sharedir / "extension", libdir):
-        _link(place, folder / place.relative_to(root))
+    for place in (sharedir, sharedir / "extension", libdir):
+        _link(place, folder / place.relative_to(root), without)
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)
     return Binaries(bin_copy, given.version)
 
 
-def _link(source: Path, target: Path, but: str = "") -> None:
+def _link(source: Path, target: Path, without: str) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for entry in source.iterdir():
-        if "plpython" not in entry.name and entry.name != but:
+        left_out = without and without in entry.name
+        if not left_out and entry.name != "extension":
             (target / entry.name).symlink_to(entry)
 
 
