@@ -24,6 +24,8 @@ from cerebro_db.install import pieces  # noqa: E402
 SQL = HERE.parent / "sql"
 #: What is for psql only: its transaction and settings, and that there is no extension.
 FOR_PSQL = (SQL / "install.sql", SQL / "include" / "not_as_extension.sql")
+#: The extension's schema is there before its script, and an extension may not make sure of what is not part of it.
+_OWN_SCHEMA = "create schema if not exists cerebro_private;\n"
 #: Keeps psql from running a script that only makes sense as an extension.
 _GUARD = '\\echo Use "CREATE EXTENSION cerebro" to load this file. \\quit\n'
 
@@ -40,7 +42,7 @@ def files(engine: str) -> Dict[str, str]:
 def script(engine: str) -> str:
     """The script of the extension: what install.sql includes, between what only an extension needs."""
     origin = f"-- cerebro-db {__version__} for {engine}: made by extension/build.py from sql/ and udfs/; edit those.\n"
-    included = [str(sql) for file, sql in pieces(FOR_PSQL[0], engine) if file not in FOR_PSQL]
+    included = [str(sql).replace(_OWN_SCHEMA, "") for file, sql in pieces(FOR_PSQL[0], engine) if file not in FOR_PSQL]
     before, after = ((HERE / name).read_text("utf-8") for name in ("before.sql", "after.sql"))
     return "\n".join([_GUARD + origin, before, *included, after])
 

@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import subprocess
+import sys
+import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from cerebro_db.client import connect, make_dsn
 from cerebro_db.postgres import Binaries, find_binaries
 from cerebro_db.sqltext import Fragment, ident
 
+ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = Fragment(
     "select count(*)::int as functions from pg_proc p join pg_language l on l.oid = p.prolang"
     " where l.lanname like 'plpython%%'"
@@ -43,12 +46,24 @@ def server_without_python(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def server_of(binaries: Binaries) -> Iterator[str]:
+def server_with_extension(**settings: str) -> Iterator[str]:
+    """DSN of a throwaway server into whose installation make has put the extension's files."""
+    with tempfile.TemporaryDirectory(prefix="cerebro-extension-", dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)  # the server's user must get in
+        binaries = private_installation(Path(folder))
+        words = ["make", "-s", "-C", str(ROOT / "extension"), "install", f"PYTHON={sys.executable}"]
+        subprocess.run([*words, f"PG_CONFIG={binaries.program('pg_config')}"], check=True, stdout=subprocess.DEVNULL)
+        with server_of(binaries, **settings) as dsn:
+            yield dsn
+
+
+@contextmanager
+def server_of(binaries: Binaries, **settings: str) -> Iterator[str]:
     """DSN of a throwaway server of this installation, as superuser."""
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:  # for the start only: other clusters take the usual programs
             patch.setattr(cluster, "find_binaries", lambda *_: binaries)
-            started = stack.enter_context(cluster.temporary_cluster({"shared_buffers": "64MB"}))
+            started = stack.enter_context(cluster.temporary_cluster({"shared_buffers": "64MB", **settings}))
         yield started.dsn("postgres")
 
 

@@ -2,9 +2,13 @@
 # Starts the image's own entrypoint, which is the arguments. The images put the password that they are given into the
 # environment of the server, and one of them into an argument list; they get one that nobody knows. The real one, a
 # secret, goes to a file that only the server's user can read, where init_database.sh finds it.
+#
+#   CEREBRO_OS_USER  the server's user
+#   CEREBRO_SECRET   the secret; default: /run/secrets/database_password
+#   CEREBRO_HANDED   the folder of that file, in memory; default: /run/cerebro
 set -euo pipefail
-secret=/run/secrets/database_password
-handed=/run/cerebro
+secret=${CEREBRO_SECRET:-/run/secrets/database_password}
+handed=${CEREBRO_HANDED:-/run/cerebro}
 keys=/run/cerebro-ssh
 
 fail() {

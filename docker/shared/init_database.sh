@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes the database ready and says what is missing: the superuser's password, where plpython3u finds the packages, the
-# extension, and the check. Images run it once, on an empty volume, as the server's OS user. Again is fine:
+# Makes the database ready and says what is missing: the superuser's password, where plpython3u finds the packages,
+# cerebro-db in the database, and the check. Images run it once, on an empty volume, as the server's OS user. Again is fine:
 #   docker compose exec --user postgres database cerebro-init
 #
 #   CEREBRO_DATABASE  the database; default: cerebro
@@ -29,6 +29,7 @@ set_password() {
     sql -d postgres <<'SQL'
 set log_statement = 'none';
 set log_min_duration_statement = -1;
+set log_min_error_statement = 'panic';
 \set password `cat "$CEREBRO_PASSWORD"`
 select current_user as superuser \gset
 alter role :"superuser" password :'password';
@@ -50,24 +51,32 @@ make_database() {
         createdb -T template0 -E UTF8 "$database"
 }
 
-make_extension() {
-    step "extension cerebro"
-    sql -d "$database" -c 'set client_min_messages = warning; create extension if not exists plpython3u' \
-        -c 'set client_min_messages = warning; create extension if not exists cerebro'
-}
-
-# Without the libraries and packages that Greenplum's own programs take.
-check() {
+# command_here WORD...: cerebro-db in this database, without the libraries and packages that Greenplum's programs take.
+command_here() {
     local host
     host=${PGHOST:-$(sql -d postgres -c "select trim(split_part(current_setting('unix_socket_directories'), ',', 1))")}
-    step "check"
     env -u PYTHONPATH -u PYTHONHOME -u LD_LIBRARY_PATH \
-        "$venv/bin/cerebro-db" check --dsn "host='$host' dbname='$database'" ||
-        step "something is missing, see above; the server starts all the same"
+        "$venv/bin/cerebro-db" "$@" --dsn "host='$host' dbname='$database'"
+}
+
+# On Greenplum not as an extension: gpbackup leaves out the tables of extensions, and the runs are in such tables.
+install_into() {
+    if [ -n "${GREENPLUM_DEPLOYMENT:-}" ]; then
+        step "cerebro-db"
+        command_here install
+    else
+        step "extension cerebro"
+        sql -d "$database" -c 'set client_min_messages = warning; create extension if not exists cerebro cascade'
+    fi
+}
+
+check() {
+    step "check"
+    command_here check || step "something is missing, see above; the server starts all the same"
 }
 
 set_password
 if command -v gpconfig >/dev/null; then set_python_path; fi
 make_database
-make_extension
+install_into
 check

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
-import re
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import Callable, Iterator, List
 
@@ -20,7 +16,7 @@ from cerebro_db.errors import SetupError
 from cerebro_db.install import install, uninstall
 from cerebro_db.postgres import find_binaries
 from tests import runs
-from tests.managed import private_installation, server_of
+from tests.managed import server_with_extension
 from tests.runs import ADAM, MLP, Running, sql
 from tests.support import wait_until
 
@@ -41,18 +37,9 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """DSN of a server into whose installation make has put the extension."""
-    with tempfile.TemporaryDirectory(prefix="cerebro-extension-", dir="/var/tmp") as folder:
-        os.chmod(folder, 0o755)  # the server's user must get in
-        binaries = private_installation(Path(folder))
-        words = ["make", "-s", "-C", str(ROOT / "extension"), "install", f"PYTHON={sys.executable}"]
-        words.append(f"PG_CONFIG={binaries.program('pg_config')}")
-        made = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        assert re.findall(r"/(cerebro[^/\s]*) \((\w+)\)$", made, re.MULTILINE) == [
-            ("cerebro.control", "postgresql"), (f"cerebro--{__version__}.sql", "postgresql"),
-        ]  # fmt: skip
-        with server_of(binaries) as dsn:
-            yield dsn
+    """DSN of a server that has the extension's files."""
+    with server_with_extension() as dsn:
+        yield dsn
 
 
 @pytest.fixture
@@ -108,8 +95,7 @@ def test_it_makes_what_the_installer_makes(empty: PsycopgDatabase, database_of: 
 def test_dropped_it_leaves_nothing_and_can_come_again(empty: PsycopgDatabase) -> None:
     for _ in range(2):
         empty.script(CREATE)
-        empty.script(sql("create table cerebro_private.state_1_1 (part text)"))  # as a run does
-        empty.script(sql("drop extension cerebro cascade"))
+        empty.script(sql("drop extension cerebro"))
         assert contents(empty) == []
     path = sql(
         "select c.line from pg_db_role_setting s, unnest(s.setconfig) as c (line)"
@@ -117,6 +103,16 @@ def test_dropped_it_leaves_nothing_and_can_come_again(empty: PsycopgDatabase) ->
         " and c.line like 'search_path=%%'"
     )
     assert empty.rows(path) == [{"line": 'search_path="$user", public, cerebro'}]
+
+
+def test_states_that_it_leaves_are_in_the_way_of_the_next(empty: PsycopgDatabase) -> None:
+    empty.script(CREATE)
+    empty.script(sql("create table cerebro_private.state_1_1 (part text)"))  # as a run does
+    empty.script(sql("drop extension cerebro"))
+    with pytest.raises(psycopg2.errors.DuplicateObject, match="holds states of runs that an earlier extension left"):
+        empty.script(CREATE)
+    empty.script(sql("drop schema cerebro_private cascade"))
+    empty.script(CREATE)
 
 
 def test_the_uninstaller_drops_it_too(empty: PsycopgDatabase) -> None:

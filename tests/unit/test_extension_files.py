@@ -44,6 +44,7 @@ def test_only_the_guard_is_for_psql(engine: str) -> None:
     ]
     assert [line for line in lines if re.match(r"(begin|commit|rollback);", line)] == []
     assert re.findall(r"(?<![:\w]):by_\w+", script(engine)) == []
+    assert re.findall(r"create schema.* (\w+);", script(engine)) == ["cerebro"]  # the other one is the extension's own
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -72,7 +73,7 @@ def test_the_control_file_has_lines_that_9_4_knows() -> None:
         "comment": "'Deep-learning model selection by Model Hopper Parallelism, for PyTorch'",
         "default_version": f"'{__version__}'",
         "relocatable": "false",
-        "schema": "pg_catalog",
+        "schema": "cerebro_private",
         "requires": "'plpython3u'",
         "superuser": "true",
     }
