@@ -15,6 +15,7 @@ from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Row, one
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import CancelledError
 from cerebro_db.sessions import Login, Session, session_parameters
 from cerebro_db.sqltext import Fragment, ident, query
@@ -96,7 +97,7 @@ class ClientSessions:
     def __init__(self, database: PsycopgDatabase, stop: Stop, lock_seconds: float) -> None:
         self._stop = stop
         self._caller = database.connection.info
-        parameters = _like(database.connection, lock_seconds)
+        parameters = _like(database, lock_seconds)
         self._login = Login(parameters, _setup(database, self._caller.user))
         self._opened: List[Union[PsycopgDatabase, Session]] = []
 
@@ -136,10 +137,11 @@ class ClientSessions:
         self.close()
 
 
-def _like(connection: extensions.connection, lock_seconds: float) -> Dict[str, Any]:
+def _like(database: PsycopgDatabase, lock_seconds: float) -> Dict[str, Any]:
     """Keywords of libpq for one more session like this one."""
+    connection = database.connection
     theirs = connection.get_dsn_parameters()  # all but the password
-    ours = session_parameters(connection.server_version, lock_seconds)
+    ours = session_parameters(connection.server_version, lock_seconds, on_greenplum(database))
     info = connection.info
     if "," in theirs.get("host", "") or "," in theirs.get("hostaddr", ""):  # of several servers, the one that we are in
         theirs.pop("hostaddr", None)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.copy_format import END, HEADER
 from cerebro_db.database import one
+from cerebro_db.engines import stored
 from cerebro_db.errors import DataError, ExistsError, MissingError, SetupError
 from cerebro_db.sqltext import Fragment, TableName, ident, query
 
@@ -129,7 +130,7 @@ def load_fashion_mnist(
     with db.transaction():
         for part, (pixels, labels) in images.items():
             table = plans[part].table.sql()
-            db.rows(query("datasets", "create_images", table=table))
+            db.rows(query("datasets", "create_images", table=table, stored=stored(db, "id")))
             _copy(db, query("datasets", "copy_images", table=table), io.BytesIO(_copy_rows(pixels, labels)))
             db.rows(query("datasets", "analyze", table=table))
     return [Loaded(str(plan.table), plan.rows, created=not there[part]) for part, plan in plans.items()]
@@ -239,7 +240,7 @@ def _is_there(db: PsycopgDatabase, plan: _Plan) -> bool:
 
 
 def _load_flights_file(db: PsycopgDatabase, table: Fragment, archive: Path) -> None:
-    db.rows(query("datasets", "create_flights", table=table))
+    db.rows(query("datasets", "create_flights", table=table, stored=stored(db, "id")))
     with zipfile.ZipFile(archive) as files, files.open("flights.csv") as lines:
         _copy(db, query("datasets", "copy_flights", table=table), lines)
     db.rows(query("datasets", "analyze", table=table))
@@ -247,7 +248,7 @@ def _load_flights_file(db: PsycopgDatabase, table: Fragment, archive: Path) -> N
 
 def _fill_part(db: PsycopgDatabase, plan: _Plan, whole: _Plan) -> None:
     table = plan.table.sql()
-    db.rows(query("datasets", "create_flights_part", table=table))
+    db.rows(query("datasets", "create_flights_part", table=table, stored=stored(db, "id")))
     db.rows(
         query("datasets", "fill_flights_part", table=table, flights=whole.table.sql()),
         test=plan.table.name == "flights_test",

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from cerebro_db import sqltext
 from cerebro_db.database import Database, one
-from cerebro_db.sqltext import Fragment, query
+from cerebro_db.sqltext import Fragment, ident, join, query
 
 GREENPLUM = "greenplum"
 POSTGRESQL = "postgresql"
@@ -28,3 +28,10 @@ def on_greenplum(database: Database) -> bool:
 def dialect(database: Database, name: str, **parts: Fragment) -> Fragment:
     """The query `name` as the session's engine says it."""
     return sqltext.dialect(engine(database), name, **parts)
+
+
+def stored(database: Database, *columns: str) -> Fragment:
+    """What CREATE TABLE says after its columns: a heap, its rows spread by `columns`; without any, on every segment."""
+    names = join(", ", map(ident, columns))
+    where = dialect(database, "distributed", columns=names) if columns else dialect(database, "replicated")
+    return join(" ", (dialect(database, "heap"), where))

@@ -1,52 +1,24 @@
 """What a server and the machine that trains have and lack, one row per item, each with its remedy.
 
 Asked in a backend, that machine is the server's host; asked in a client, where the server has no PL/Python,
-it is the client's. Imports nothing heavy: torch starts threads and CUDA, so versions are read from package
-metadata.
+it is the client's.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import platform
-import re
-import shutil
-import sys
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterator, Tuple
 
-from cerebro_db import __version__
+from cerebro_db import __version__, hosts, inventory
 from cerebro_db.database import Database, one
-from cerebro_db.environment import available_bytes, child_interpreter, cores, gpus, interpreter
+from cerebro_db.engines import dialect, on_greenplum
+from cerebro_db.environment import child_interpreter
+from cerebro_db.inventory import Item
 from cerebro_db.sqltext import query
 
-#: Below these a run is likely to fail; a training session takes about 400 MB with torch loaded [bytes].
-LEAST_MEMORY = 1 << 30
-LEAST_DISK = 1 << 30
+#: Into how many segments PostgreSQL packs where nobody says.
+SEGMENTS = 4
 #: How long the probe of a loopback session waits for a lock [s].
 LOCK_SECONDS = 5.0
-
-#: Import name and distribution names of what the server half needs.
-PACKAGES = (
-    ("torch", ("torch",)),
-    ("numpy", ("numpy",)),
-    ("safetensors", ("safetensors",)),
-    ("psycopg2", ("psycopg2-binary", "psycopg2")),
-)
-
-
-@dataclass(frozen=True)
-class Item:
-    """One fact about the server; `remedy` is empty when nothing is to do."""
-
-    item: str
-    value: str
-    ok: bool = True
-    remedy: str = ""
-
 
 Probe = Callable[[Database], Iterator[Item]]
 
@@ -63,62 +35,33 @@ def items(
 
 
 def _machine(database: Database) -> Iterator[Item]:
-    yield Item("host", platform.node())
-    yield Item("cpus", str(cores()))
-    free = available_bytes()
-    remedy = "free memory, or train with fewer segments or a smaller cache_mb"
-    yield _least("free memory", free, LEAST_MEMORY, remedy)
+    yield from inventory.machine()
 
 
 def _disk(database: Database) -> Iterator[Item]:
-    # A backend's working directory is the data directory, which a plain role may not ask for.
-    free = shutil.disk_usage(os.getcwd()).free
-    yield _least("free disk", free, LEAST_DISK, "free space on the disk of the data directory")
+    yield from inventory.disk()
 
 
 def _gpus(database: Database) -> Iterator[Item]:
-    present = gpus()
-    cpu_build = "+cpu" in (_version(("torch",)) or "")
-    remedy = "torch is a CPU build; install a CUDA build to use the GPUs" if present and cpu_build else ""
-    yield Item("gpus", ", ".join(present) or "none", True, remedy)
+    yield from inventory.graphics()
 
 
 def _server(database: Database) -> Iterator[Item]:
     row = one(database, query("check", "server"))
-    yield Item("server", f"{row['engine']} {row['version']}")
+    version = one(database, dialect(database, "server_version"))["version"]
+    yield Item("server", f"{row['engine']} {version}")
     same = row["installed"] == __version__
     remedy = f"install the version of the package: cerebro-db install, in database {row['database']}"
     yield Item("cerebro in SQL", row["installed"], same, "" if same else remedy)
-    yield Item("cerebro_db", f"{__version__} in {Path(__file__).resolve().parents[1]}")
+    yield inventory.package()
 
 
 def _python(database: Database) -> Iterator[Item]:
-    yield Item("interpreter", f"{platform.python_version()}, prefix {sys.prefix}")
-    for name, distributions in PACKAGES:
-        yield _package(name, distributions)
+    yield from inventory.python()
 
 
 def _libpython(database: Database) -> Iterator[Item]:
-    yield _minor()
-
-
-def _package(name: str, distributions: Tuple[str, ...]) -> Item:
-    version = _version(distributions)
-    spec = importlib.util.find_spec(name)
-    if spec is None or version is None:
-        where = Path(__file__).resolve().parents[1]
-        return Item(name, "missing", False, f"pip install {distributions[0]} where cerebro_db is: {where}")
-    return Item(name, f"{version} in {Path(spec.origin or '').parent.parent}")
-
-
-def _minor() -> Item:
-    """The interpreter that plpython3u embeds must be the one that the compiled packages are for."""
-    spec = importlib.util.find_spec("numpy")
-    found = re.search(r"/python(3\.\d+)/", spec.origin or "") if spec else None
-    packages = found.group(1) if found else interpreter()
-    remedy = f"make the virtual environment with /usr/bin/python{interpreter()}"
-    same = packages == interpreter()
-    return Item("libpython", f"{interpreter()}, packages for {packages}", same, "" if same else remedy)
+    yield inventory.libpython()
 
 
 def _workers(database: Database) -> Iterator[Item]:
@@ -126,7 +69,7 @@ def _workers(database: Database) -> Iterator[Item]:
 
 
 def _sessions(database: Database) -> Iterator[Item]:
-    row = one(database, query("check", "sessions"))
+    row = one(database, query("check", "sessions"), segments=len(hosts.segments(database)) or SEGMENTS)
     needed = row["segments"] + 1
     enough = row["free"] >= needed
     remedy = f"a run takes {needed} sessions; raise max_connections or end idle sessions"
@@ -161,7 +104,8 @@ def _plpython(database: Database) -> Iterator[Item]:
 def plpython_remedy(database: Database) -> str:
     """What to do for functions in PL/Python."""
     row = one(database, query("check", "plpython"))
-    where = "" if row["available"] else "have plpython3u installed on the server, and "
+    host = "every host of the cluster" if on_greenplum(database) else "the server"
+    where = "" if row["available"] else f"have plpython3u installed on {host}, and "
     who = "" if row["superuser"] else " as a superuser"
     return f"{where}run 'cerebro-db install' again{who}"
 
@@ -195,17 +139,3 @@ CLIENT_PROBES: Tuple[Tuple[str, Probe], ...] = (
     ("sessions", _sessions),
     ("roles", _roles),
 )
-
-
-def _least(name: str, size: int, least: int, remedy: str) -> Item:
-    enough = size >= least
-    return Item(name, f"{size / (1 << 30):.1f} GiB", enough, "" if enough else remedy)
-
-
-def _version(distributions: Tuple[str, ...]) -> Optional[str]:
-    for name in distributions:
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return None

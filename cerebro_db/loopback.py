@@ -19,11 +19,14 @@ from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Database, one
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import SetupError, line_of
 from cerebro_db.sessions import SLOTS, Login, Session, session_parameters
 from cerebro_db.sqltext import Fragment, ident, query
 
 ROLE_PREFIX = "cerebro_session_"
+#: The first version that knows scram-sha-256; before it, libpq makes a verifier of md5.
+SCRAM = 100000
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,15 @@ class Server:
     caller_pid: int
     caller_is_superuser: bool
     version: int
+    greenplum: bool
 
     @classmethod
     def of(cls, database: Database) -> Server:
         row = one(database, query("sessions", "server"))
         sockets = [item.strip() for item in row.pop("socket_directories").split(",") if item.strip()]
         address = own_address(row.pop("listen_addresses"))
-        return cls(socket_directory=sockets[0] if sockets else None, address=address, **row)
+        greenplum = on_greenplum(database)
+        return cls(socket_directory=sockets[0] if sockets else None, address=address, greenplum=greenplum, **row)
 
 
 def own_address(listen_addresses: str) -> Optional[str]:
@@ -137,7 +142,8 @@ class Loopback:
         if self._role is None:
             return self._superuser_remedy()
         address = self._server.address or "127.0.0.1"
-        line = f"'host all all {address}/{128 if ':' in address else 32} scram-sha-256'"
+        method = "scram-sha-256" if self._server.version >= SCRAM else "md5"
+        line = f"'host all all {address}/{128 if ':' in address else 32} {method}'"
         if self._server.address is None:
             return f"set listen_addresses = 'localhost' with {line} in pg_hba.conf, and restart the server"
         return f"roles that a run makes for itself log in over TCP by a password, so pg_hba.conf needs {line}"
@@ -175,7 +181,7 @@ class Loopback:
             "port": self._server.port,
             "sslmode": "disable",
             "gssencmode": "disable",
-            **session_parameters(self._server.version, self._lock_seconds),
+            **session_parameters(self._server.version, self._lock_seconds, self._server.greenplum),
         }
 
     def _take_role(self) -> Fragment:

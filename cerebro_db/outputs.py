@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
-from cerebro_db import names, packing
+from cerebro_db import __version__, names, packing
 from cerebro_db.database import Database, Row, one
+from cerebro_db.engines import dialect, stored
 from cerebro_db.errors import MissingError, RunError
 from cerebro_db.hopper import EpochDone
 from cerebro_db.plan import ConfigPlan, Plan
@@ -85,12 +87,12 @@ def write(database: Database, run_id: int, plan: Plan) -> Row:
     Gives `mst_key` and `metric` of the best config ({} when none has a usable value).
     """
     table = TableName(plan.outputs["schema"], plan.outputs["name"])
-    parts = _parts(table, plan)
+    parts = _parts(database, table, plan)
     if plan.outputs["replace"]:
         for suffix in SUFFIXES:
             database.rows(query("outputs", "drop", table=table.suffixed(suffix).sql()))
-    values = {"run_id": run_id, "epochs": list(plan.metric_epochs())}
-    for name in ("models", "external", "fill_models", "primary_key", "info", "info_key", "summary"):
+    values = {"run_id": run_id, **_values(plan)}
+    for name in ("models", "external", "fill_models", "primary_key", "info", "fill_info", "info_key", "summary"):
         sql = query("outputs", name, **parts)
         database.rows(sql, **{key: value for key, value in values.items() if f"%({key})s" in sql})
     database.rows(query("catalog", "finish_run"), run_id=run_id)
@@ -98,8 +100,27 @@ def write(database: Database, run_id: int, plan: Plan) -> Row:
     return best[0] if best else {}
 
 
-def _parts(table: TableName, plan: Plan) -> Dict[str, Fragment]:
+def _values(plan: Plan) -> Dict[str, Any]:
+    objectives = [config.compiled for config in plan.configs]
     return {
+        "epochs": list(plan.metric_epochs()),
+        "mst_keys": [config.mst_key for config in plan.configs],
+        "losses": [objective.loss for objective in objectives],
+        "metrics": [objective.metric for objective in objectives],
+        "model_arch_table": plan.outputs.get("model_arch_table"),
+        "frequency": plan.metrics_frequency,
+        "warm_start": plan.outputs["replace"],
+        "version": __version__,
+        "options": json.dumps(plan.options.to_dict(), sort_keys=True),
+        "layout": plan.layout.to_json(),
+    }
+
+
+def _parts(database: Database, table: TableName, plan: Plan) -> Dict[str, Fragment]:
+    return {
+        "by_key": stored(database, "mst_key"),
+        "heap": dialect(database, "heap"),
+        "by_run": dialect(database, "distributed", columns=ident("run_id")),
         "models": table.sql(),
         "info": table.suffixed("_info").sql(),
         "summary": table.suffixed("_summary").sql(),

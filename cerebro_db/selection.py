@@ -16,6 +16,7 @@ from cerebro_db import names, space
 from cerebro_db.architecture import Architecture
 from cerebro_db.checks import Whole
 from cerebro_db.database import Database, one
+from cerebro_db.engines import stored
 from cerebro_db.errors import MissingError, UsageError, unknown
 from cerebro_db.params import CompileParams, FitParams
 from cerebro_db.space import Space, Triple
@@ -71,7 +72,7 @@ def load_model_arch(
     table = _locked(database, model_arch_table, _ARCH)
     if table is None:
         table = names.require_new(database, model_arch_table, _ARCH)
-        database.rows(query("selection", "create_arch", table=table.sql()))
+        database.rows(query("selection", "create_arch", table=table.sql(), stored=stored(database, "model_id")))
         database.rows(query("selection", "keep_weights_plain", table=table.sql()))
     _require_columns(database, table, _ARCH, _ARCH_COLUMNS)
     added = one(
@@ -308,8 +309,9 @@ def _models(
 
 def _create(database: Database, table: TableName, arch_table: TableName) -> None:
     summary = table.suffixed("_summary").sql()
-    database.rows(query("selection", "create_selection", table=table.sql()))
-    database.rows(query("selection", "create_summary", summary=summary))
+    everywhere = stored(database)  # small, and unique by two sets of columns, which a spread table cannot be
+    database.rows(query("selection", "create_selection", table=table.sql(), stored=everywhere))
+    database.rows(query("selection", "create_summary", summary=summary, stored=everywhere))
     database.rows(query("selection", "add_summary", summary=summary), model_arch_table=str(arch_table))
 
 

@@ -72,7 +72,7 @@ class Sessions(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-def session_parameters(version: int, lock_seconds: float) -> Dict[str, Any]:
+def session_parameters(version: int, lock_seconds: float, greenplum: bool = False) -> Dict[str, Any]:
     """Keywords of libpq that every session of a run has; `version` as server_version_num."""
     settings = {
         "statement_timeout": "0",
@@ -85,6 +85,8 @@ def session_parameters(version: int, lock_seconds: float) -> Dict[str, Any]:
         settings["idle_in_transaction_session_timeout"] = "0"
     if version >= 110000:
         settings["jit"] = "off"
+    if greenplum:  # processes on the segments keep rows and modules, and would end when the session is idle
+        settings["gp_vmem_idle_resource_timeout"] = "0"
     if version >= 140000:
         settings["idle_session_timeout"] = "0"
         settings["client_connection_check_interval"] = f"{ALIVE_MILLISECONDS}ms"

@@ -18,6 +18,7 @@ from cerebro_db.errors import UsageError
 
 _PART = re.compile(r"\{(\w+)\}")
 _HEADER = re.compile(r"^-- (\w+) --\s*$", re.MULTILINE)
+_SENTENCE = re.compile(r"\A(?:--[^\n]*(?:\n|\Z)|\s)*")
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d][\w$]*))\s*')
 
 
@@ -109,7 +110,8 @@ def root() -> Path:
 @cache
 def _queries(folder: str, file: str) -> Dict[str, Fragment]:
     pieces = _HEADER.split((root() / "sql" / folder / f"{file}.sql").read_text("utf-8"))
-    return {name: Fragment(body.strip().rstrip(";")) for name, body in zip(pieces[1::2], pieces[2::2])}
+    bodies = (_SENTENCE.sub("", body).strip().rstrip(";") for body in pieces[2::2])
+    return dict(zip(pieces[1::2], map(Fragment, bodies)))
 
 
 def query(file: str, name: str, **parts: Fragment) -> Fragment:

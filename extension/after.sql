@@ -4,6 +4,7 @@
 
 select pg_catalog.pg_extension_config_dump('cerebro_private.run', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.run_run_id_seq', '');
+select pg_catalog.pg_extension_config_dump('cerebro_private.delivery', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.config', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.segment', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.event', '');

@@ -11,9 +11,10 @@ comment on function cerebro_private.caller() is 'The role whose rights count: th
 
 create or replace function cerebro_private.require_owner(run_id integer) returns void
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+declare
+    asker name := cerebro_private.caller();
 begin
-    perform 1 from cerebro_private.run r
-      where r.run_id = $1 and pg_has_role(cerebro_private.caller(), r.owner, 'member');
+    perform 1 from cerebro_private.run r where r.run_id = $1 and pg_has_role(asker, r.owner, 'member');
     if not found then
         raise exception 'run % does not exist or belongs to another role; cerebro.run lists your runs', $1
               using errcode = 'undefined_object';
@@ -27,14 +28,25 @@ language sql immutable as $sql$ select 1128616525 $sql$;
 comment on function cerebro_private.lock_class() is
     'First key of the advisory locks (lock_class, run_id) by which a coordinator shows that it lives.';
 
+create or replace function cerebro_private.coordinated_runs() returns integer[]
+language plpgsql stable as $body$
+begin
+    return array(select l.objid::bigint::integer
+                   from pg_catalog.pg_locks l
+                   join pg_catalog.pg_database d on d.oid = l.database
+                  where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+                    and l.classid = cerebro_private.lock_class()::oid and d.datname = current_database());
+end
+$body$;
+comment on function cerebro_private.coordinated_runs() is
+    'Runs that a living session coordinates, whoever''s they are. Views ask once, by a sub-select: segments of Greenplum do not know the locks of its coordinator.';
+
 create or replace function cerebro_private.is_coordinated(run_id integer) returns boolean
-language sql stable as $sql$
-    select exists (
-        select 1 from pg_catalog.pg_locks l
-         where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-           and l.classid = cerebro_private.lock_class()::oid and l.objid = $1::oid
-           and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database()))
-$sql$;
+language plpgsql stable as $body$
+begin
+    return $1 = any (cerebro_private.coordinated_runs());
+end
+$body$;
 comment on function cerebro_private.is_coordinated(integer) is 'Whether a living session coordinates the run.';
 
 create or replace function cerebro_private.rank(ranking text, metric double precision, loss double precision)

@@ -57,7 +57,7 @@ comment on function cerebro_private.add_event(integer, text, integer, integer, i
 
 create or replace function cerebro_private.events(run_id integer)
 returns table (kind text, mst_key integer, epoch integer, segment_id integer, seconds double precision, reason text)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$
 begin
     perform cerebro_private.require_owner($1);
     return query
@@ -86,7 +86,7 @@ begin
     end if;
     update cerebro_private.run r
        set coordinator_pid = $2, status = 'running', error = null, trained_at = null, cancel_wished = false
-     where r.run_id = $1 and r.status not in ('trained', 'finished');
+     where r.run_id = $1 and r.status <> 'trained';
     return true;
 end
 $body$;
@@ -152,7 +152,7 @@ $body$;
 comment on function cerebro_private.end_config(integer, integer, text, text) is
     'A config is over: finished, diverged or failed.';
 
-create or replace function cerebro_private.finish_run(run_id integer) returns void
+create or replace function cerebro_private.drop_states(run_id integer) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
 declare
     mst integer;
@@ -161,7 +161,15 @@ begin
     for mst in select c.mst_key from cerebro_private.config c where c.run_id = $1 loop
         execute format('drop table if exists cerebro_private.%I', cerebro_private.state_name($1, mst));
     end loop;
-    update cerebro_private.run r set status = 'finished', finished_at = clock_timestamp() where r.run_id = $1;
+end
+$body$;
+comment on function cerebro_private.drop_states(integer) is 'Drop the tables that the states of a run hop through.';
+
+create or replace function cerebro_private.finish_run(run_id integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.drop_states($1);
+    insert into cerebro_private.delivery (run_id) values ($1);
 end
 $body$;
 comment on function cerebro_private.finish_run(integer) is
@@ -175,12 +183,13 @@ begin
         raise exception 'run % is still running; cancel it first: select madlib_mop_cancel(%)', $1, $1
               using errcode = 'object_in_use';
     end if;
-    perform cerebro_private.finish_run($1);
+    perform cerebro_private.drop_states($1);
     -- One by one: Greenplum writes foreign keys down and does not follow them.
     delete from cerebro_private.hop h where h.run_id = $1;
     delete from cerebro_private.event e where e.run_id = $1;
     delete from cerebro_private.segment s where s.run_id = $1;
     delete from cerebro_private.config c where c.run_id = $1;
+    delete from cerebro_private.delivery d where d.run_id = $1;
     delete from cerebro_private.run r where r.run_id = $1;
 end
 $body$;

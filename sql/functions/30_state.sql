@@ -29,7 +29,7 @@ comment on function cerebro_private.save_state(integer, integer, text, integer, 
 
 create or replace function cerebro_private.load_state(run_id integer, mst_key integer)
 returns table (part text, chunk integer, data bytea)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$
 begin
     perform cerebro_private.require_owner($1);
     return query execute format('select s.part, s.chunk, s.data from cerebro_private.%I s order by s.part, s.chunk'
@@ -64,7 +64,7 @@ comment on function cerebro_private.save_hop(
 
 create or replace function cerebro_private.final_state(run_id integer)
 returns table (mst_key integer, model_arch json, model_weights bytea, optimizer_state bytea)
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql volatile :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$
 declare
     config record;
 begin

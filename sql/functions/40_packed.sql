@@ -2,7 +2,7 @@
 
 create or replace function cerebro_private.packed_copy(packed_table oid)
 returns table (fingerprint text, request text)
-language sql stable security definer set search_path = pg_catalog, pg_temp as $sql$
+language sql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $sql$
     select p.fingerprint, p.request
       from cerebro_private.packed p
      where p.packed_table = $1 and pg_has_role(cerebro_private.caller(), p.owner, 'member')

@@ -20,7 +20,7 @@ comment on function cerebro_private.reads_all_rows(oid) is 'Whether the caller m
 
 create or replace function cerebro_private.page_facts(packed oid)
 returns table (data_directory text, may_checkpoint boolean, owner name)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$
 begin
     return query
     select case when cerebro_private.reads_all_rows($1)

@@ -17,7 +17,7 @@ select current_setting('max_connections')::integer as most
                    join pg_catalog.pg_database d on d.oid = s.setdatabase
                   cross join lateral unnest(s.setconfig) as c (line)
                   where d.datname = current_database() and s.setrole = 0
-                    and c.line like 'cerebro.segments=%%'), 4) as segments;
+                    and c.line like 'cerebro.segments=%%'), %(segments)s::integer) as segments;
 
 -- session --
 -- Whose rights a session has, and how it came.
@@ -46,3 +46,7 @@ select (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_u
 -- extension --
 -- The version of the extension, where create extension has installed cerebro.
 select e.extversion as version from pg_catalog.pg_extension e where e.extname = 'cerebro';
+
+-- facts_here --
+-- What the process of this session finds on its host, as JSON.
+select cerebro_private.facts_here() as facts;

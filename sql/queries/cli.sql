@@ -4,7 +4,7 @@
 -- The run that a session coordinates; NULL before it begins.
 select max(r.run_id) as run_id
   from cerebro.run r
- where r.coordinator_pid = %(pid)s and r.status = 'running'
+ where r.coordinator_pid = %(pid)s::integer and r.status = 'running'
 
 -- progress --
 -- How far the caller's runs are; one run, or all when run_id is NULL.

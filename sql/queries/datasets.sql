@@ -36,7 +36,7 @@ create table {table} (
     id integer primary key
   , img bytea not null
   , label text not null
-)
+) {stored}
 
 -- copy_images --
 -- Images in the binary format of COPY.
@@ -65,7 +65,7 @@ create table {table} (
   , hour smallint not null
   , minute smallint not null
   , time_hour timestamp with time zone not null
-)
+) {stored}
 
 -- copy_flights --
 -- Flights as CSV with a header; 'NA' is NULL.
@@ -88,7 +88,7 @@ create table {table} (
   , origin text not null
   , dest text not null
   , late boolean
-)
+) {stored}
 
 -- fill_flights_part --
 -- Every tenth flight is for testing; late is NULL where the flight was cancelled or diverted.

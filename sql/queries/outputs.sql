@@ -14,7 +14,7 @@ create table {models} (
   , model_weights bytea
   , model_arch json
   , optimizer_state bytea
-);
+) {by_key};
 
 -- external --
 -- Floats do not compress.
@@ -33,43 +33,66 @@ alter table {models} add primary key (mst_key);
 
 -- info --
 -- One row per config: parameters, metrics by epoch, how it ended.
-create table {info} as
+create table {info} (
+    mst_key integer
+  , model_id integer
+  , compile_params text
+  , fit_params text
+  , model_type text
+  , model_size double precision
+  , metrics_elapsed_time double precision[]
+  , metrics_type text[]
+  , loss_type text
+  , training_metrics_final double precision
+  , training_loss_final double precision
+  , training_metrics double precision[]
+  , training_loss double precision[]
+  , validation_metrics_final double precision
+  , validation_loss_final double precision
+  , validation_metrics double precision[]
+  , validation_loss double precision[]
+  , status text
+  , error text
+) {by_key};
+
+-- fill_info --
+-- What the run knows of each config; sizes are taken where the weights are.
+insert into {info}
 select c.mst_key
      , c.model_id
      , c.compile_params
      , c.fit_params
-     , 'cerebro_mop'::text as model_type
-     , (select octet_length(m.model_weights) / 1024.0 from {models} m where m.mst_key = c.mst_key)::double precision as model_size
-     , h.metrics_elapsed_time
-     , case when p.metric is null then array[]::text[] else array[p.metric] end as metrics_type
-     , p.loss as loss_type
-     , h.training_metrics[array_upper(h.training_metrics, 1)] as training_metrics_final
-     , h.training_loss[array_upper(h.training_loss, 1)] as training_loss_final
-     , h.training_metrics
+     , 'cerebro_mop'
+     , w.model_size
+     , h.elapsed
+     , case when o.metric is null then array[]::text[] else array[o.metric] end
+     , o.loss
+     , case when o.metric is not null then h.training_metrics[h.last] end
+     , h.training_loss[h.last]
+     , case when o.metric is not null then h.training_metrics end
      , h.training_loss
-     , h.validation_metrics[array_upper(h.validation_metrics, 1)] as validation_metrics_final
-     , h.validation_loss[array_upper(h.validation_loss, 1)] as validation_loss_final
-     , h.validation_metrics
-     , h.validation_loss
+     , case when o.metric is not null and r.validation_table is not null then h.validation_metrics[h.last] end
+     , case when r.validation_table is not null then h.validation_loss[h.last] end
+     , case when o.metric is not null and r.validation_table is not null then h.validation_metrics end
+     , case when r.validation_table is not null then h.validation_loss end
      , c.status
      , c.error
   from cerebro.config c
   join cerebro.run r on r.run_id = c.run_id
-  join lateral (
-       select q ->> 'loss' as loss, q ->> 'metric' as metric
-         from json_array_elements(cerebro_private.plan(%(run_id)s::integer) -> 'objectives') q
-        where (q ->> 'mst_key')::integer = c.mst_key) p on true
-  left join lateral (
-       select array_agg(m.elapsed_seconds order by m.epoch) as metrics_elapsed_time
-            , case when p.metric is not null then array_agg(m.training_metric order by m.epoch) end as training_metrics
-            , array_agg(m.training_loss order by m.epoch) as training_loss
-            , case when p.metric is not null and r.validation_table is not null
-                   then array_agg(m.validation_metric order by m.epoch) end as validation_metrics
-            , case when r.validation_table is not null
-                   then array_agg(m.validation_loss order by m.epoch) end as validation_loss
-         from cerebro.metric m
-        where m.run_id = c.run_id and m.mst_key = c.mst_key
-          and m.epoch = any (%(epochs)s::bigint[])) h on true
+  join unnest(%(mst_keys)s::bigint[], %(losses)s::text[], %(metrics)s::text[]) as o (mst_key, loss, metric)
+    on o.mst_key = c.mst_key
+  left join (select m.mst_key, max(octet_length(m.model_weights) / 1024.0)::double precision as model_size
+               from {models} m group by m.mst_key) w on w.mst_key = c.mst_key
+  left join (select m.mst_key
+                  , count(*)::integer as last
+                  , array_agg(m.elapsed_seconds order by m.epoch) as elapsed
+                  , array_agg(m.training_metric order by m.epoch) as training_metrics
+                  , array_agg(m.training_loss order by m.epoch) as training_loss
+                  , array_agg(m.validation_metric order by m.epoch) as validation_metrics
+                  , array_agg(m.validation_loss order by m.epoch) as validation_loss
+               from cerebro.metric m
+              where m.run_id = %(run_id)s::integer and m.epoch = any (%(epochs)s::bigint[])
+              group by m.mst_key) h on h.mst_key = c.mst_key
  where c.run_id = %(run_id)s::integer;
 
 -- info_key --
@@ -78,24 +101,24 @@ alter table {info} add primary key (mst_key);
 
 -- summary --
 -- One row about the whole run.
-create table {summary} as
+create table {summary} {heap} as
 select r.source_table
      , r.validation_table
      , r.model_output_table as model
      , r.model_output_table || '_info' as model_info
      , s.dependent_varname
      , s.independent_varname
-     , (cerebro_private.plan(%(run_id)s::integer) -> 'outputs' ->> 'model_arch_table') as model_arch_table
+     , %(model_arch_table)s::text as model_arch_table
      , r.model_selection_table
      , null::text as object_table
      , r.num_iterations
-     , (cerebro_private.plan(%(run_id)s::integer) ->> 'metrics_frequency')::integer as metrics_compute_frequency
-     , (cerebro_private.plan(%(run_id)s::integer) -> 'outputs' ->> 'replace')::boolean as warm_start
+     , %(frequency)s::integer as metrics_compute_frequency
+     , %(warm_start)s::boolean as warm_start
      , r.name
      , r.description
      , r.started_at as start_training_time
      , r.trained_at as end_training_time
-     , cerebro_private.version() as cerebro_version
+     , %(version)s::text as cerebro_version
      , s.num_classes
      , s.{class_values}
      , s.dependent_vartype
@@ -104,20 +127,22 @@ select r.source_table
      , r.run_id
      , r.packed_table
      , r.strategy
-     , (cerebro_private.plan(%(run_id)s::integer) -> 'options') as options
-     , (cerebro_private.plan(%(run_id)s::integer) -> 'layout') as layout
+     , %(options)s::json as options
+     , %(layout)s::json as layout
   from cerebro.run r
  cross join {packed_summary} s
- where r.run_id = %(run_id)s::integer;
+ where r.run_id = %(run_id)s::integer
+{by_run};
 
 -- best --
 -- The best config by the run's ranking.
 select m.mst_key
      , coalesce(m.validation_metric, m.training_metric, m.validation_loss, m.training_loss) as metric
   from cerebro.run r
-  join lateral (
-       select distinct on (m.mst_key) m.*
-         from cerebro.metric m where m.run_id = r.run_id order by m.mst_key, m.epoch desc) m on true
+  join (select distinct on (e.mst_key) e.*
+          from cerebro.metric e
+         where e.run_id = %(run_id)s::integer
+         order by e.mst_key, e.epoch desc) m on m.run_id = r.run_id
  where r.run_id = %(run_id)s::integer
    and cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
                           , coalesce(m.validation_loss, m.training_loss)) is not null

@@ -1,8 +1,9 @@
 -- settings --
 -- The caller's settings cerebro.<name>; pg_settings does not list settings that no module declares.
-select u.name, pg_catalog.current_setting('cerebro.' || u.name, true) as setting
-  from unnest(%(names)s::text[]) as u (name)
- where pg_catalog.current_setting('cerebro.' || u.name, true) <> '';
+select s.name, s.setting
+  from (select u.name, cerebro_private.setting('cerebro.' || u.name) as setting
+          from unnest(%(names)s::text[]) as u (name)) s
+ where s.setting is not null;
 
 -- session --
 -- What kind of transaction the caller is in.

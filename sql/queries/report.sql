@@ -9,18 +9,20 @@ select r.run_id, r.owner::text as owner, r.name, r.description, r.source_table, 
            r.trained_at
          , r.finished_at
          , case when r.status = 'running' then clock_timestamp() end
-         , (select max(h.finished_at) from cerebro.hop h where h.run_id = r.run_id)
+         , h.last
          , r.started_at))::double precision as ended_at
-     , (select p.hops_total from cerebro.progress p where p.run_id = r.run_id)::bigint as hops_total
+     , p.hops_total::bigint as hops_total
   from cerebro.run r
- where r.run_id = %(run_id)s
+  join cerebro.progress p on p.run_id = r.run_id
+  left join (select h.run_id, max(h.finished_at) as last from cerebro.hop h group by h.run_id) h on h.run_id = r.run_id
+ where r.run_id = %(run_id)s::integer
 
 -- configs --
 -- The configs of a run.
 select c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch::text as model_arch
      , c.state_bytes, c.status, c.error
   from cerebro.config c
- where c.run_id = %(run_id)s
+ where c.run_id = %(run_id)s::integer
  order by c.mst_key
 
 -- hops --
@@ -31,12 +33,12 @@ select h.mst_key, h.epoch, h.segment_id, h.rows, h.loss, h.metric, h.validation_
      , extract(epoch from h.finished_at - r.started_at)::double precision as finished
   from cerebro.hop h
   join cerebro.run r on r.run_id = h.run_id
- where h.run_id = %(run_id)s
+ where h.run_id = %(run_id)s::integer
  order by h.started_at, h.mst_key
 
 -- epochs --
 -- Loss and metric of each config after each finished epoch.
 select m.mst_key, m.epoch, m.training_loss, m.training_metric, m.validation_loss, m.validation_metric
   from cerebro.metric m
- where m.run_id = %(run_id)s
+ where m.run_id = %(run_id)s::integer
  order by m.mst_key, m.epoch

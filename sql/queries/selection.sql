@@ -10,7 +10,7 @@ create table {table} (
   , model_weights bytea
   , name text
   , description text
-);
+) {stored};
 
 -- keep_weights_plain --
 -- Weights do not compress; stored as they are they are read faster.
@@ -50,14 +50,14 @@ create table {table} (
   , compile_params varchar not null
   , fit_params varchar not null
   , unique (model_id, compile_params, fit_params)
-);
+) {stored};
 
 -- create_summary --
 -- The one row that says where the models of a selection table are.
 create table {summary} (
     model_arch_table varchar not null
   , object_table varchar
-);
+) {stored};
 
 -- add_summary --
 -- Where the models are; object_table is MADlib's column for custom functions.

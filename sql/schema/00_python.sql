@@ -11,15 +11,22 @@ begin
 end
 $body$;
 
+-- The server says in its own words what it lacks; Greenplum's name the segment too, whose host is what to mend.
 do $body$
 declare
     major text := current_setting('server_version_num')::integer / 10000;
+    greenplum boolean := version() ~ 'Greenplum';
+    segment text;
+    older text := (select e.name from pg_catalog.pg_available_extensions e where e.name in ('plpythonu', 'plpython2u') limit 1);
 begin
     create extension if not exists plpython3u;
 exception when undefined_file or feature_not_supported then
-    raise exception 'the server has no language plpython3u'
+    segment := substring(sqlerrm from '\((seg\d+ [^ )]+)');
+    raise exception 'the server has no language plpython3u%', coalesce(' on ' || segment, '')
+                 || coalesce(', only Python 2 (' || older || ')', '')
           using errcode = 'undefined_file'
-              , hint = 'install it on the server''s host; on Debian: apt-get install postgresql-plpython3-' || major
+              , hint = case when greenplum then 'install the server''s package with Python 3 on every host of the cluster'
+                            else 'install it on the server''s host; on Debian: apt-get install postgresql-plpython3-' || major end
                     || '; or do without: sql/install_without_python.sql';
 end
 $body$;

@@ -34,13 +34,12 @@ create table if not exists cerebro_private.run (
   , ranking text not null default 'loss' check (ranking in ('metric_higher', 'metric_lower', 'loss'))
   , plan json not null
   , status text not null default 'running'
-        check (status in ('running', 'trained', 'finished', 'failed', 'cancelled'))
+        check (status in ('running', 'trained', 'failed', 'cancelled'))
   , error text
   , coordinator_pid integer
   , cancel_wished boolean not null default false
   , started_at timestamptz not null default clock_timestamp()
   , trained_at timestamptz
-  , finished_at timestamptz
 ) :by_run;
 do $body$
 begin  -- an installation of before has the table without it
@@ -57,7 +56,24 @@ comment on column cerebro_private.run.plan is 'All that a resume needs: layout, 
 comment on column cerebro_private.run.ranking is
     'How configs are compared: by their metric (the validation one when there is one), or by loss when metrics are absent or differ.';
 comment on column cerebro_private.run.status is
-    'running, trained (outputs not written yet), finished, failed or cancelled; a running run without a coordinator shows as interrupted.';
+    'running, trained, failed or cancelled; a running run without a coordinator shows as interrupted, one in delivery as finished.';
+
+create table if not exists cerebro_private.delivery (
+    run_id integer primary key references cerebro_private.run on delete cascade
+  , finished_at timestamptz not null default clock_timestamp()
+) :by_run;
+do $body$
+begin  -- an installation of before has it in the run
+    if exists (select 1 from pg_catalog.pg_attribute a
+                where a.attrelid = 'cerebro_private.run'::regclass and a.attname = 'finished_at') then
+        insert into cerebro_private.delivery (run_id, finished_at)
+        select r.run_id, r.finished_at from cerebro_private.run r where r.status = 'finished';
+        update cerebro_private.run set status = 'trained' where status = 'finished';
+    end if;
+end
+$body$;
+comment on table cerebro_private.delivery is
+    'Runs whose outputs are written, by the transaction that wrote them: an UPDATE of the run there would hold up all runs until it ends, where updates lock the table (Greenplum 6).';
 
 create table if not exists cerebro_private.config (
     run_id integer not null references cerebro_private.run on delete cascade

@@ -3,23 +3,25 @@
 create or replace view cerebro.run with (security_barrier) as
 select r.run_id, r.owner, r.name, r.description, r.source_table, r.packed_table, r.validation_table
      , r.model_output_table, r.model_selection_table, r.num_iterations, r.strategy, r.ranking
-     , case when r.status = 'running' and not cerebro_private.is_coordinated(r.run_id)
-            then 'interrupted' else r.status end as status
-     , r.error, r.coordinator_pid, r.started_at, r.trained_at, r.finished_at
+     , case when d.run_id is not null then 'finished'
+            when r.status = 'running' and not r.run_id = any (cast((select cerebro_private.coordinated_runs()) as integer[])) then 'interrupted'
+            else r.status end as status
+     , r.error, r.coordinator_pid, r.started_at, r.trained_at, d.finished_at
   from cerebro_private.run r
+  left join cerebro_private.delivery d on d.run_id = r.run_id
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.run is 'Runs of the caller: one row per madlib_mop_fit.';
 
 create or replace view cerebro.config with (security_barrier) as
 select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_arch
-     , (select max(h.state_bytes) from cerebro_private.hop h
-         where h.run_id = c.run_id and h.mst_key = c.mst_key) as state_bytes
-     , case when c.status = 'waiting' and exists (
-            select 1 from cerebro_private.hop h where h.run_id = c.run_id and h.mst_key = c.mst_key)
-            then 'training' else c.status end as status
+     , h.state_bytes
+     , case when c.status = 'waiting' and h.mst_key is not null then 'training' else c.status end as status
      , c.error
   from cerebro_private.config c
   join cerebro_private.run r on r.run_id = c.run_id
+  left join (select h.run_id, h.mst_key, max(h.state_bytes) as state_bytes
+               from cerebro_private.hop h
+              group by h.run_id, h.mst_key) h on h.run_id = c.run_id and h.mst_key = c.mst_key
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.config is 'Configs of each run with their state: waiting, training, finished, diverged or failed.';
 
@@ -41,9 +43,10 @@ select h.run_id, h.mst_key, h.epoch
      , max(extract(epoch from h.finished_at - r.started_at))::double precision as elapsed_seconds
   from cerebro_private.hop h
   join cerebro_private.run r on r.run_id = h.run_id
+  join (select s.run_id, count(*) as segments from cerebro_private.segment s group by s.run_id) s on s.run_id = h.run_id
  where pg_has_role(current_user, r.owner, 'member')
- group by h.run_id, h.mst_key, h.epoch, r.started_at
-having count(*) = (select count(*) from cerebro_private.segment s where s.run_id = h.run_id);
+ group by h.run_id, h.mst_key, h.epoch, r.started_at, s.segments
+having count(*) = s.segments;
 comment on view cerebro.metric is 'Loss and metric of each config after each finished epoch; training values come from the training pass.';
 
 create or replace view cerebro.segment with (security_barrier) as
@@ -53,40 +56,42 @@ select s.*
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.segment is 'Where the rows of each run live, and how many there are.';
 
+-- Grouped once and joined: Greenplum cannot ask a distributed table anew for each row of another.
 create or replace view cerebro.progress with (security_barrier) as
-select r.run_id, r.name, r.status
-     , coalesce(done.hops, 0) as hops_done
-     , planned.hops as hops_total
-     , round(100.0 * coalesce(done.hops, 0) / greatest(planned.hops, 1), 1) as percent
-     , coalesce(done.rows, 0) as rows_done
-     , round(taken.seconds::numeric, 1) as seconds
-     , case when r.status = 'running' and done.hops > 0
-            then round((taken.seconds * (planned.hops - done.hops) / done.hops)::numeric, 1) end as seconds_left
-     , round((coalesce(done.rows, 0) / greatest(taken.seconds, 0.001))::numeric) as rows_per_second
+select p.run_id, p.name, p.status, p.hops_done, p.hops_total
+     , round(100.0 * p.hops_done / greatest(p.hops_total, 1), 1) as percent
+     , p.rows_done
+     , round(p.seconds::numeric, 1) as seconds
+     , case when p.status = 'running' and p.hops_done > 0
+            then round((p.seconds * (p.hops_total - p.hops_done) / p.hops_done)::numeric, 1) end as seconds_left
+     , round((p.rows_done / greatest(p.seconds, 0.001))::numeric) as rows_per_second
      , best.mst_key as best_mst_key
      , coalesce(best.validation_metric, best.training_metric) as best_metric
      , coalesce(best.validation_loss, best.training_loss) as best_loss
-     , r.error
-  from cerebro.run r
- cross join lateral (
-       select count(*) * r.num_iterations
-              * (select count(*) from cerebro.config c where c.run_id = r.run_id) as hops
-         from cerebro.segment s where s.run_id = r.run_id) planned
-  left join lateral (
-       select count(*) as hops, sum(h.rows) as rows, max(h.finished_at) as last
-         from cerebro.hop h where h.run_id = r.run_id) done on true
- cross join lateral (
-       select extract(epoch from case when r.status = 'running' then clock_timestamp()
-                                      else coalesce(r.trained_at, done.last, r.started_at) end
-                                 - r.started_at) as seconds) taken
-  left join lateral (
-       select m.mst_key, m.validation_metric, m.training_metric, m.validation_loss, m.training_loss
-         from (select distinct on (e.mst_key) e.*
-                 from cerebro.metric e where e.run_id = r.run_id order by e.mst_key, e.epoch desc) m
-        order by cerebro_private.rank(r.ranking, coalesce(m.validation_metric, m.training_metric)
-                                    , coalesce(m.validation_loss, m.training_loss)) nulls last
-               , coalesce(m.validation_loss, m.training_loss), m.mst_key
-        limit 1) best on true;
+     , p.error
+  from (select r.run_id, r.name, r.status, r.error
+             , coalesce(done.hops, 0) as hops_done
+             , coalesce(s.segments * r.num_iterations * c.configs, 0) as hops_total
+             , coalesce(done.rows, 0) as rows_done
+             , extract(epoch from case when r.status = 'running' then clock_timestamp()
+                                       else coalesce(r.trained_at, done.last, r.started_at) end
+                                  - r.started_at) as seconds
+          from cerebro.run r
+          left join (select s.run_id, count(*) as segments from cerebro_private.segment s group by s.run_id) s
+            on s.run_id = r.run_id
+          left join (select c.run_id, count(*) as configs from cerebro_private.config c group by c.run_id) c
+            on c.run_id = r.run_id
+          left join (select h.run_id, count(*) as hops, sum(h.rows) as rows, max(h.finished_at) as last
+                       from cerebro_private.hop h group by h.run_id) done on done.run_id = r.run_id) p
+  left join (select distinct on (m.run_id) m.*
+               from (select distinct on (e.run_id, e.mst_key) e.*, r.ranking
+                       from cerebro.metric e
+                       join cerebro_private.run r on r.run_id = e.run_id
+                      order by e.run_id, e.mst_key, e.epoch desc) m
+              order by m.run_id
+                     , cerebro_private.rank(m.ranking, coalesce(m.validation_metric, m.training_metric)
+                                          , coalesce(m.validation_loss, m.training_loss)) nulls last
+                     , coalesce(m.validation_loss, m.training_loss), m.mst_key) best on best.run_id = p.run_id;
 comment on view cerebro.progress is 'One line per run: how far it is, how fast, how long still [s], and the best config so far.';
 
 -- -- what a column means, where its name does not say it

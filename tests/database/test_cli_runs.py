@@ -116,6 +116,7 @@ def held(pg: PsycopgDatabase, pg_dsn: str) -> Any:
     blocker, worker = connect(pg_dsn), connect(pg_dsn)
     blocker.script(Fragment("select pg_advisory_lock(1)"))
     pid = worker.connection.info.backend_pid
+    pg.script(Fragment("delete from cerebro_private.delivery"))
     pg.rows(COORDINATE, pid=pid)
     worker.script(Fragment("select pg_advisory_lock(cerebro_private.lock_class(), 7)"))
     statement = calls.Statement(worker, HELD, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict
+from typing import Callable, Dict, List
 
 import pytest
 
@@ -10,6 +10,7 @@ from cerebro_db import __version__
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Row
 from cerebro_db.environment import interpreter
+from cerebro_db.hosts import segments
 from cerebro_db.sqltext import Fragment
 
 CHECK = Fragment("select item, value, ok, remedy from madlib_mop_check()")
@@ -20,8 +21,19 @@ ITEMS = [
 ]  # fmt: skip
 
 
+HOST_ITEMS = [
+    "host", "cpus", "free memory", "free disk", "gpus", "cerebro_db", "interpreter", "torch", "numpy", "safetensors",
+    "libpython",
+]  # fmt: skip
+
+
 def checked(database: PsycopgDatabase) -> Dict[str, Row]:
     return {row["item"]: row for row in database.rows(CHECK)}
+
+
+def all_items(database: PsycopgDatabase) -> List[str]:
+    hosts = dict.fromkeys(segment.host for segment in segments(database))
+    return ITEMS + [f"{host}: {item}" for host in hosts for item in HOST_ITEMS]
 
 
 @pytest.fixture
@@ -33,7 +45,7 @@ def fresh(pg_dsn: str):  # type: ignore[no-untyped-def]
 
 def test_a_complete_server_lacks_nothing(fresh: PsycopgDatabase) -> None:
     rows = checked(fresh)
-    assert list(rows) == ITEMS
+    assert list(rows) == all_items(fresh)
     assert [row for row in rows.values() if not row["ok"]] == []
     assert rows["cerebro in SQL"]["value"] == __version__
     assert rows["libpython"]["value"] == f"{interpreter()}, packages for {interpreter()}"
@@ -42,7 +54,7 @@ def test_a_complete_server_lacks_nothing(fresh: PsycopgDatabase) -> None:
 def test_a_plain_role_sees_the_same_items(role: Callable[..., Callable[[], PsycopgDatabase]]) -> None:
     alice = role("alice")
     rows = checked(alice())
-    assert list(rows) == ITEMS
+    assert list(rows) == all_items(alice())
     assert [row for row in rows.values() if not row["ok"]] == []
     assert rows["roles"]["value"] == f"{alice.name} has cerebro_user"  # type: ignore[attr-defined]
     assert rows["loopback"]["value"].startswith(f"a session as {alice.name} over")  # type: ignore[attr-defined]

@@ -22,8 +22,10 @@ INSERT_RUN = Fragment("""
            , plan, status, started_at, trained_at)
     values ( %(run_id)s, coalesce(%(owner)s::name, current_user), %(name)s, %(description)s, %(source_table)s
            , 'packed', %(validation_table)s, %(model_output_table)s, 'mst', %(num_iterations)s, %(strategy)s
-           , %(ranking)s, '{}', %(status)s, to_timestamp(%(started_at)s), to_timestamp(%(ended_at)s::float8))
+           , %(ranking)s, '{}', case %(status)s when 'finished' then 'trained' else %(status)s end
+           , to_timestamp(%(started_at)s), to_timestamp(%(ended_at)s::float8))
 """)
+DELIVER = Fragment("insert into cerebro_private.delivery (run_id) values (%(run_id)s)")
 INSERT_CONFIG = Fragment("""
     insert into cerebro_private.config
            (run_id, mst_key, model_id, compile_params, fit_params, model_arch, status)
@@ -49,6 +51,8 @@ def store(pg: PsycopgDatabase, record: Record, owner: str | None = None) -> None
     """Put a record into the catalog as a run would."""
     run = record.run
     pg.rows(INSERT_RUN, **{**vars(run), "owner": owner})
+    if run.status == "finished":
+        pg.rows(DELIVER, run_id=run.run_id)
     for config in record.configs:
         arguments = f"lr={config.params['lr']}, weight_decay={config.params['weight_decay']}"
         pg.rows(
