@@ -8,6 +8,7 @@ from typing import List, Optional, Tuple
 from cerebro_db import names
 from cerebro_db.columns import shape_column
 from cerebro_db.database import Database, one
+from cerebro_db.engines import dialect
 from cerebro_db.errors import MissingError, UsageError
 from cerebro_db.layout import BUFFER_ID, DIST_KEY, Layout
 from cerebro_db.sqltext import Fragment, TableName, ident, join, query
@@ -31,6 +32,8 @@ class Packed:
 
     table: TableName
     oid: int
+    #: When it was made: unlike its oid, the same after a dump and restore.
+    packed_at: str
     layout: Layout
     rows: int
     #: Segments that hold rows, in order.
@@ -48,13 +51,11 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
     _require_packed(database, table, what)
     summary = one(database, query("packing", "read_summary", summary=table.suffixed(SUMMARY).sql()))
     layout = Layout.from_json(summary["layout"])
-    found = database.rows(
-        query("packing", "count_segments", table=table.sql(), shape=ident(shape_column(layout.target.column)))
-    )
-    segments = tuple(PackedSegment(row["dist_key"], row["dist_key"], row["rows"]) for row in found)
+    segments = _segments(database, table, ident(shape_column(layout.target.column)))
     return Packed(
         table=table,
         oid=one(database, query("packing", "oid"), table=names.literal(table))["oid"],
+        packed_at=summary["packed_at"],
         layout=layout,
         rows=sum(segment.rows for segment in segments),
         segments=segments,
@@ -62,6 +63,15 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
         segment_count=summary["segments"],
         seed=summary["seed"],
     )
+
+
+def _segments(database: Database, table: TableName, shape: Fragment) -> Tuple[PackedSegment, ...]:
+    """On Greenplum segment i is the (i div p)-th smallest key on primary i mod p, of p primaries."""
+    parts = {"table": table.sql(), "shape": shape}
+    told = one(database, dialect(database, "row_places"), table=names.literal(table))["told"]
+    sql = dialect(database, "count_segments", **parts) if told else query("packing", "count_copied", **parts)
+    rows = database.rows(sql, primaries=len(database.rows(dialect(database, "primaries"))))
+    return tuple(PackedSegment(row["segment_id"], row["dist_key"], row["rows"]) for row in rows)
 
 
 def is_packed(database: Database, table: TableName) -> bool:
@@ -74,11 +84,11 @@ def fingerprint(database: Database, table: TableName) -> Optional[str]:
 
     It changes with every insert, update and delete, and when the table is made anew.
     """
-    relation = one(database, query("packing", "relation"), table=names.literal(table))
-    if relation["kind"] not in ("r", "m"):
+    places = one(database, dialect(database, "row_places"), table=names.literal(table))
+    if not places["versioned"]:
         return None
-    row = one(database, query("packing", "row_versions", table=table.sql()))
-    return f"{relation['oid']}:{row['rows']}:{row['hash']}"
+    row = one(database, dialect(database, "row_versions", table=table.sql()))
+    return f"{places['identity']}:{row['rows']}:{row['hash']}"
 
 
 def buffers_sql(packed: Packed) -> Fragment:
@@ -108,7 +118,9 @@ def _complaint(database: Database, table: TableName) -> str:
     summary = table.suffixed(SUMMARY)
     if names.find(database, summary) is None:
         return f"its summary {summary} does not exist"
-    if names.columns(database, summary).get("layout") != "json":
-        return f"its summary {summary} has no column layout, so another product or version made it"
+    kinds = names.columns(database, summary)
+    for column, kind in (("layout", "json"), ("packed_at", "timestamp with time zone")):
+        if kinds.get(column) != kind:
+            return f"its summary {summary} has no column {column} of type {kind}, so another product or version made it"
     rows = one(database, query("packing", "count_rows", table=summary.sql()))["rows"]
     return "" if rows == 1 else f"its summary {summary} has {rows} rows, expected 1"
