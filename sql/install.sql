@@ -5,6 +5,7 @@
 begin;
 set local client_min_messages = warning;
 
+\ir include/not_as_extension.sql
 \ir schema/00_python.sql
 \ir include/sql_only.sql
 
@@ -14,6 +15,7 @@ set local client_min_messages = warning;
 \ir ../udfs/cpu_count/latest.sql
 \ir ../udfs/evaluate_buffer/latest.sql
 \ir ../udfs/facts_here/latest.sql
+\ir ../udfs/in_segment/latest.sql
 \ir ../udfs/open_segment/latest.sql
 \ir ../udfs/predict_row/latest.sql
 \ir ../udfs/train_hop/latest.sql
