@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cerebro_db import objective
-from cerebro_db.database import Database
+from cerebro_db import names, objective
+from cerebro_db.database import Database, one
+from cerebro_db.engines import dialect
 from cerebro_db.errors import UsageError
 from cerebro_db.layout import Target
 from cerebro_db.raw_rows import Block, RawRows
@@ -25,6 +26,15 @@ _EXPECTED = (
     "expected 'prob' (every class), 'response' (the most likely class), a whole number k of 1 or more (the k "
     "most likely classes), or a number p with a decimal point, 0 <= p < 1 (classes of a probability above p)"
 )
+
+
+#: What fills the columns of an output table behind class_name, with SQL types.
+_FILLED: Dict[str, Tuple[Tuple[str, str], ...]] = {
+    "best": (("label", "text"), ("prob", "bigint")),
+    "ranked": (("label", "text"), ("prob", "bigint"), ("rank", "integer")),
+    "value": (("value", "float8"),),
+    "components": (("component", "integer"), ("value", "float8")),
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,26 @@ class Form:
         if self.is_class:
             return ("class_name", "class_value", "prob") + ("rank",) * (self.wanted.kind != "response")
         return ("class_name",) + ("component",) * (self.target.kind == "vector") + ("prediction",)
+
+    @property
+    def kind(self) -> str:
+        """One answer per row, "best" or "value", or several, "ranked" or "components"."""
+        if self.is_class:
+            return "best" if self.wanted.kind == "response" else "ranked"
+        return "components" if self.target.kind == "vector" else "value"
+
+    @property
+    def filled(self) -> Tuple[Tuple[str, str], ...]:
+        """What `aligned` gives behind the ids, with the SQL type of each."""
+        return _FILLED[self.kind]
+
+    def aligned(self, ids: Sequence[Optional[str]], outputs: Tensor) -> List[str]:
+        """Outputs as texts of arrays of one length: an id for each answer, then what `filled` names."""
+        found = self.rows(outputs)
+        places = found.get("places")
+        if places is not None:
+            ids = [ids[int(place) - 1] for place in places[1:-1].split(",") if place]
+        return ["{" + ",".join(map(_quoted, ids)) + "}", *(found[f"{name}s"] for name, _ in self.filled)]
 
     def check_id(self, name: str) -> None:
         """Raise UsageError when the id has the name of another column."""
@@ -146,9 +176,14 @@ def form(target: Target, loss: str, wanted: PredType) -> Form:
 
 
 def create(database: Database, output: TableName, raw: RawRows, form: Form) -> None:
-    """An empty output table."""
+    """An empty output table; on Greenplum its rows are spread by their ids, or anyhow where these have no hash."""
     column = ident(raw.id.name)
-    parts = {"output": output.sql(), "id": raw.id.sql(), "column": column, "source": raw.table.sql()}
+    hashed = one(database, dialect(database, "has_hash"), table=names.literal(raw.table), column=raw.id.name)["hashed"]
+    parts = {
+        "output": output.sql(), "id": raw.id.sql(), "column": column, "source": raw.table.sql(),
+        "heap": dialect(database, "heap"),
+        "distributed": dialect(database, "distributed", columns=column) if hashed else dialect(database, "randomly"),
+    }  # fmt: skip
     if form.is_class:
         rank = Fragment(", null::integer as rank" if "rank" in form.columns else "")
         database.rows(query("prediction", "create_classes", rank=rank, **parts))
@@ -157,13 +192,18 @@ def create(database: Database, output: TableName, raw: RawRows, form: Form) -> N
         database.rows(query("prediction", "create_values", component=component, **parts))
 
 
-def write(database: Database, output: TableName, raw: RawRows, block: Block, found: Dict[str, Any]) -> None:
+def write(database: Database, output: TableName, raw: RawRows, block: Block, form: Form, outputs: Tensor) -> None:
     """Insert the answers of a block."""
-    name = "insert_values" if "values" in found else "insert_best"
-    if "places" in found:
-        name = "insert_components" if "components" in found else "insert_ranked"
-    sql = query("prediction", name, output=output.sql(), type=raw.id_type, types=raw.ids_type)
+    found = form.rows(outputs)
+    sql = query(
+        "prediction", f"insert_{form.kind}", output=output.sql(), types=raw.ids_type, answer=answer(raw, form)
+    )
     database.rows(sql, ids=block.ids, class_name=raw.layout.target.source, **found)
+
+
+def answer(raw: RawRows, form: Form) -> Fragment:
+    """The columns of an output table, made of a row `u`: an id and what `Form.filled` names."""
+    return query("prediction", f"answer_{form.kind}", type=raw.id_type)
 
 
 def _scaled(probs: Tensor) -> str:

@@ -9,7 +9,9 @@ from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
 from cerebro_db.columns import Column, Selection, listed
 from cerebro_db.database import Database, Row, one
+from cerebro_db.engines import dialect
 from cerebro_db.errors import DataError
+from cerebro_db.row_places import Places
 from cerebro_db.sqltext import Fragment, TableName, fill, join, query
 
 #: What `size` gives for an array or bytea without elements.
@@ -22,10 +24,13 @@ _IMPUTE = '{"nulls": "impute"} puts the mean in numeric features and a category 
 class Source:
     """The rows that a packing reads: a table, its columns, and which of its rows are kept."""
 
+    #: As the user named it.
     table: TableName
     selection: Selection
     #: "refuse", "drop" or "impute".
     nulls: str
+    #: Where its rows are read.
+    places: Places
 
     @property
     def keep(self) -> Fragment:
@@ -36,7 +41,18 @@ class Source:
         return join(" and ", (fill(template, c=column.sql()) for column in self.selection.all))
 
     def query(self, name: str, **parts: Fragment) -> Fragment:
-        return query("packing", name, table=self.table.sql(), keep=self.keep, **parts)
+        return query("packing", name, **self._parts, **parts)
+
+    def dialect(self, database: Database, name: str, **parts: Fragment) -> Fragment:
+        return dialect(database, name, **self._parts, **parts)
+
+    def number(self, database: Database) -> Fragment:
+        """SQL for the random number of a row, from 0 to below 1; the value `shuffle_seed` may seed it."""
+        return dialect(database, "shuffle_number", part=self.places.part)
+
+    @property
+    def _parts(self) -> Dict[str, Fragment]:
+        return {"table": self.places.table.sql(), "keep": self.keep}
 
 
 @dataclass(frozen=True)

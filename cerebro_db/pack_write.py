@@ -12,10 +12,12 @@ from cerebro_db.columns import WIRE, Column, Selection, shape_column
 from cerebro_db.database import Database, one
 from cerebro_db.datacheck import Facts, Source, refuse_elements
 from cerebro_db.encoding import array_of, encode
-from cerebro_db.errors import DataError, RunError, UsageError
-from cerebro_db.layout import Input, Layout, Target
+from cerebro_db.engines import dialect, on_greenplum, stored
+from cerebro_db.errors import DataError, UsageError
+from cerebro_db.layout import DIST_KEY, Input, Layout, Target
 from cerebro_db.packed import SUMMARY
 from cerebro_db.packed_layout import widened
+from cerebro_db.shuffle import Cut, changed, seeded, shuffle
 from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
 
 #: A buffer that nobody sized has about this many bytes of one row's inputs and label.
@@ -26,32 +28,12 @@ MOST_BYTES = 512 << 20
 SORT_KB = 256 << 10
 
 #: Sorting keeps memory flat where hashing buffers would hold the whole table; lists of words are hashed.
-_FLAT = {"enable_hashagg": "off", "enable_nestloop": "off", "enable_mergejoin": "off"}
-
-
-@dataclass(frozen=True)
-class Cut:
-    """How many buffers the rows are cut into."""
-
-    rows: int
-    segments: int
-    #: A multiple of the segments, except when there are fewer rows than segments.
-    buffers: int
-
-    @property
-    def buffers_per_segment(self) -> int:
-        return max(1, self.buffers // self.segments)
-
-    @property
-    def fractions(self) -> List[float]:
-        """Where each buffer starts among the sorted rows; half a row on, which no rounding can cross."""
-        starts = (buffer * self.rows // self.buffers for buffer in range(self.buffers))
-        return [(start + 0.5) / self.rows for start in starts]
-
-    @property
-    def buffer_size(self) -> int:
-        """Rows of the largest buffer."""
-        return -(-self.rows // self.buffers)
+_FLAT = {
+    "enable_hashagg": "off",
+    "enable_nestloop": "off",
+    "enable_mergejoin": "off",
+    "optimizer": "off",  # Greenplum's other planner, which does not heed these
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +48,8 @@ class Job:
     segments: int
     rules: Optional[str]
     seed: int
+    #: Whether every segment of Greenplum gets a copy of all rows, as functions that run there can read.
+    everywhere: bool = False
 
 
 def cut(rows: int, segments: int, row_bytes: int, widest: int, buffer_size: Optional[int]) -> Cut:
@@ -91,13 +75,18 @@ def write(database: Database, job: Job, layout: Layout) -> Layout:
     plan = cut(job.facts.rows, job.segments, *_row_bytes(layout, job.source.selection), job.buffer_size)
     if job.facts.dropped:
         _tell_dropped(database, job)
-    with settings(database, {**_FLAT, "work_mem": str(SORT_KB)}):
+    with settings(database, {**_FLAT, _memory(database): str(SORT_KB)}):
         layout = _fill_until_fits(database, job, layout, plan)
     table = job.output.sql()
     database.rows(query("packing", "index_packed", table=table))
     database.rows(query("packing", "analyze", table=table))
     _write_summary(database, job, layout, plan)
     return layout
+
+
+def _memory(database: Database) -> str:
+    """The setting of the memory that a sort takes [kB]."""
+    return "statement_mem" if on_greenplum(database) else "work_mem"
 
 
 def _row_bytes(layout: Layout, selection: Selection) -> Tuple[int, int]:
@@ -124,7 +113,7 @@ def _tell_dropped(database: Database, job: Job) -> None:
 def _fill_until_fits(database: Database, job: Job, layout: Layout, plan: Cut) -> Layout:
     """Pack; where an integer array turns out wider than its first rows, pack again with a wider dtype."""
     while True:
-        _create(database, job.output, layout)
+        _create(database, job, layout)
         _fill(database, job, layout, plan)
         unfit = _unfit(database, job, layout)
         if not unfit:
@@ -155,12 +144,13 @@ def _pairs(layout: Layout) -> List[Tuple[Fragment, Fragment]]:
     return [(ident(name), ident(shape_column(name))) for name in _byte_columns(layout)]
 
 
-def _create(database: Database, output: TableName, layout: Layout) -> None:
+def _create(database: Database, job: Job, layout: Layout) -> None:
     pairs = _pairs(layout)
     definitions = join(", ", (Fragment(f"{name} bytea, {shape} integer[]") for name, shape in pairs))
-    database.rows(query("packing", "create_packed", table=output.sql(), columns=definitions))
+    where = stored(database, *([] if job.everywhere else [DIST_KEY]))
+    database.rows(query("packing", "create_packed", table=job.output.sql(), columns=definitions, stored=where))
     for name, _ in pairs:
-        database.rows(query("packing", "store_plain", table=output.sql(), column=name))
+        database.rows(query("packing", "store_plain", table=job.output.sql(), column=name))
 
 
 def _fill(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
@@ -170,24 +160,31 @@ def _fill(database: Database, job: Job, layout: Layout, plan: Cut) -> None:
     aggregates, values = _aggregates(layout, wires)
     pairs = zip(layout.columns, [*encoded.inputs, *([encoded.target] if encoded.target else [])], wires)
     expressions = [_bytes(k, *pair) for k, pair in enumerate(pairs)]
-    sql = query(
-        "packing",
+    order = shuffle(database, job.source, plan, job.seed)
+    sql = job.source.dialect(
+        database,
         "pack",
-        table=job.output.sql(),
+        packed=job.output.sql(),
         columns=join(", ", (part for pair in _pairs(layout) for part in pair)),
-        source=job.source.table.sql(),
-        keep=job.source.keep,
         inner=encoded.inner,
         beside=encoded.beside,
         joins=encoded.joins,
         encoded=join(", ", (Fragment(f"{expression} as i{k}") for k, expression in enumerate(expressions))),
         aggregates=aggregates,
+        number=order.number,
+        buffer=order.buffer,
     )
-    values.update(encoded.values, buffers_per_segment=plan.buffers_per_segment)
-    with _seeded(database, job.seed):
-        found = one(database, query("packing", "shuffle_starts"), rows=plan.rows, fractions=plan.fractions)
-    with _seeded(database, job.seed):
-        database.rows(sql, **values, starts=found["starts"])
+    values.update(encoded.values, **order.values, buffers_per_segment=plan.buffers_per_segment)
+    values["keys"] = _keys(database, job)
+    with seeded(database, order.seed):
+        database.rows(sql, **values)
+
+
+def _keys(database: Database, job: Job) -> List[int]:
+    """The __dist_key__ of each segment; of a table that is everywhere, its number."""
+    if job.everywhere:
+        return list(range(job.segments))
+    return [row["key"] for row in database.rows(dialect(database, "keys_of_segments"), segments=job.segments)]
 
 
 def _bytes(k: int, item: Union[Input, Target], value: Fragment, wire: Optional[str]) -> Fragment:
@@ -226,10 +223,7 @@ def _unfit(database: Database, job: Job, layout: Layout) -> List[str]:
     shape = ident(shape_column(columns[-1]))
     row = one(database, query("packing", "unfit_buffers", table=job.output.sql(), counts=counts, shape=shape))
     if row["rows"] != job.facts.rows:
-        raise RunError(
-            f"table {job.source.table} changed while it was packed: it had {job.facts.rows} rows, "
-            f"then {row['rows']}; run it again"
-        )
+        raise changed(job.source, job.facts.rows, row["rows"])
     return [name for name, count in zip(columns, row["unfit"]) if count]
 
 
@@ -245,6 +239,8 @@ def _write_summary(database: Database, job: Job, layout: Layout, plan: Cut) -> N
             summary=job.output.suffixed(SUMMARY).sql(),
             class_column=ident(class_column(label.name)),
             class_values=fill(Fragment("%(classes)s::text[]{cast}"), cast=cast),
+            heap=dialect(database, "heap"),
+            replicated=dialect(database, "replicated"),
         ),
         source_table=str(job.source.table),
         output_table=str(job.output),
@@ -280,8 +276,8 @@ def settings(database: Database, wanted: Mapping[str, str]) -> Iterator[None]:
     found = database.rows(query("packing", "settings"), names=list(wanted))
     before = {row["name"]: row["setting"] for row in found}
     after = {name: wanted[name] for name in before}
-    if "work_mem" in after:
-        after["work_mem"] = str(max(int(after["work_mem"]), int(before["work_mem"])))
+    for name in after.keys() & {_memory(database)}:
+        after[name] = str(max(int(after[name]), int(before[name])))
     _apply(database, after)
     yield
     _apply(database, before)
@@ -289,12 +285,3 @@ def settings(database: Database, wanted: Mapping[str, str]) -> Iterator[None]:
 
 def _apply(database: Database, wanted: Mapping[str, str]) -> None:
     database.rows(query("packing", "apply_settings"), names=list(wanted), values=list(wanted.values()))
-
-
-@contextmanager
-def _seeded(database: Database, seed: int) -> Iterator[None]:
-    """Have random() start from a seed, and afterwards go on as if it had not been touched."""
-    after = one(database, query("packing", "next_seed"))["seed"]
-    database.rows(query("packing", "set_seed"), seed=seed / 2**31)
-    yield
-    database.rows(query("packing", "set_seed"), seed=after)

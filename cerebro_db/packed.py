@@ -8,6 +8,7 @@ from typing import List, Optional, Tuple
 from cerebro_db import names
 from cerebro_db.columns import shape_column
 from cerebro_db.database import Database, one
+from cerebro_db.engines import dialect
 from cerebro_db.errors import MissingError, UsageError
 from cerebro_db.layout import BUFFER_ID, DIST_KEY, Layout
 from cerebro_db.sqltext import Fragment, TableName, ident, join, query
@@ -50,10 +51,7 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
     _require_packed(database, table, what)
     summary = one(database, query("packing", "read_summary", summary=table.suffixed(SUMMARY).sql()))
     layout = Layout.from_json(summary["layout"])
-    found = database.rows(
-        query("packing", "count_segments", table=table.sql(), shape=ident(shape_column(layout.target.column)))
-    )
-    segments = tuple(PackedSegment(row["dist_key"], row["dist_key"], row["rows"]) for row in found)
+    segments = _segments(database, table, ident(shape_column(layout.target.column)))
     return Packed(
         table=table,
         oid=one(database, query("packing", "oid"), table=names.literal(table))["oid"],
@@ -67,6 +65,15 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
     )
 
 
+def _segments(database: Database, table: TableName, shape: Fragment) -> Tuple[PackedSegment, ...]:
+    """On Greenplum segment i is the (i div p)-th smallest key on primary i mod p, of p primaries."""
+    parts = {"table": table.sql(), "shape": shape}
+    told = one(database, dialect(database, "row_places"), table=names.literal(table))["told"]
+    sql = dialect(database, "count_segments", **parts) if told else query("packing", "count_copied", **parts)
+    rows = database.rows(sql, primaries=len(database.rows(dialect(database, "primaries"))))
+    return tuple(PackedSegment(row["segment_id"], row["dist_key"], row["rows"]) for row in rows)
+
+
 def is_packed(database: Database, table: TableName) -> bool:
     """Whether a table and its summary came from a preprocessor."""
     return not _complaint(database, table)
@@ -77,11 +84,11 @@ def fingerprint(database: Database, table: TableName) -> Optional[str]:
 
     It changes with every insert, update and delete, and when the table is made anew.
     """
-    relation = one(database, query("packing", "relation"), table=names.literal(table))
-    if relation["kind"] not in ("r", "m"):
+    places = one(database, dialect(database, "row_places"), table=names.literal(table))
+    if not places["versioned"]:
         return None
-    row = one(database, query("packing", "row_versions", table=table.sql()))
-    return f"{relation['oid']}:{row['rows']}:{row['hash']}"
+    row = one(database, dialect(database, "row_versions", table=table.sql()))
+    return f"{places['identity']}:{row['rows']}:{row['hash']}"
 
 
 def buffers_sql(packed: Packed) -> Fragment:

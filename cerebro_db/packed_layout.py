@@ -115,16 +115,17 @@ def _words(database: Database, source: Source, column: Column) -> Tuple[str, ...
 def _tensor(database: Database, source: Source, facts: Facts, column: Column) -> Input:
     dims = facts.dims[column.name]
     shape = check_shape(column, prod(dims), dims)
-    return Input(column.name, "array", _dtype(database, source, column), shape, (column.name,))
+    return Input(column.name, "array", _dtype(database, source, facts, column), shape, (column.name,))
 
 
-def _dtype(database: Database, source: Source, column: Column) -> str:
-    """The narrowest dtype that the first rows fit; packing verifies the others."""
+def _dtype(database: Database, source: Source, facts: Facts, column: Column) -> str:
+    """The narrowest dtype that some rows fit; packing verifies the others."""
     if column.kind == "bytea":
         return "|u1"
     if not column.base.startswith("int"):
         return ">f4"
-    seen = one(database, source.query("first_elements", column=column.sql()))
+    parts = {"column": column.sql(), "number": source.number(database)}
+    seen = one(database, source.dialect(database, "some_elements", **parts), rows=facts.rows, shuffle_seed=0)
     if seen["smallest"] is not None and seen["smallest"] >= 0 and seen["largest"] <= 255:
         return "|u1"
     return ">i2" if column.base == "int2" else ">f4"
@@ -226,4 +227,4 @@ def _required_dtype(database: Database, source: Source, facts: Facts, item: Inpu
             f"column {column.name!r} of table {source.table} has the shape {list(shape)}, but the training "
             f"column {item.sources[0]!r} has {list(item.shape)}"
         )
-    return _dtype(database, source, column)
+    return _dtype(database, source, facts, column)

@@ -5,13 +5,16 @@ All heavy work is one scan that checks and one statement that packs; no row pass
 
 from __future__ import annotations
 
-from typing import Union
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Iterator, Tuple, Union
 
 from cerebro_db import names
 from cerebro_db.columns import Selection, describe, select, shape_column
 from cerebro_db.database import Database, one, together
 from cerebro_db.datacheck import Facts, Source, check
 from cerebro_db.encoding import encode, gather
+from cerebro_db.engines import dialect, on_greenplum
 from cerebro_db.environment import cores
 from cerebro_db.errors import UsageError
 from cerebro_db.layout import Layout
@@ -19,6 +22,7 @@ from cerebro_db.pack_request import PackOptions, PackRequest, ValidationRequest
 from cerebro_db.pack_write import Job, class_column, settings, write
 from cerebro_db.packed import SUMMARY, Packed, buffers_sql, fingerprint, is_packed, read_packed
 from cerebro_db.packed_layout import require_kinds, training_layout, validation_layout
+from cerebro_db.row_places import placed
 from cerebro_db.sqltext import TableName, query
 
 __all__ = [
@@ -63,12 +67,10 @@ def pack_training(database: Database, request: PackRequest) -> Layout:
     selection = select(known, table, request.dependent_varname, request.independent_varname)
     _check_lengths(database, selection)
     segments = request.segments or _default_segments(database)
-    source = Source(table, selection, request.options.nulls)
-    with together(database), settings(database, _STEADY):
+    with _read(database, table, selection, request.options.nulls) as source:
         facts = check(database, source)
         layout = training_layout(database, source, facts, request)
-        job = _job(source, output, facts, request, segments, request.options.seed)
-        return write(database, job, layout)
+        return write(database, _job(source, output, facts, request, (segments, request.options.seed)), layout)
 
 
 def pack_validation(database: Database, request: ValidationRequest) -> Layout:
@@ -82,12 +84,11 @@ def pack_validation(database: Database, request: ValidationRequest) -> Layout:
     output = names.require_new(database, request.output_table, "output table", (SUMMARY,))
     selection = _like(database, table, request, training.layout)
     require_kinds(training.layout, selection)
-    source = Source(table, selection, training.layout.nulls)
-    with together(database), settings(database, _STEADY):
+    with _read(database, table, selection, training.layout.nulls) as source:
         facts = check(database, source)
         layout = validation_layout(database, source, facts, training.layout)
-        job = _job(source, output, facts, request, training.segment_count, training.seed)
-        return write(database, job, layout)
+        job = _job(source, output, facts, request, (training.segment_count, training.seed))
+        return write(database, replace(job, everywhere=on_greenplum(database)), layout)
 
 
 def training_label(database: Database, training: str) -> str:
@@ -102,7 +103,22 @@ def _like(database: Database, table: TableName, request: ValidationRequest, layo
     return select(known, table, request.dependent_varname, request.independent_varname, like)
 
 
-def _job(source: Source, output: TableName, facts: Facts, request: Request, segments: int, seed: int) -> Job:
+@contextmanager
+def _read(database: Database, table: TableName, selection: Selection, nulls: str) -> Iterator[Source]:
+    """What is packed, in one transaction."""
+    with together(database), settings(database, _STEADY), placed(database, table, selection.all) as places:
+        if places.copied:
+            database.notice(
+                f"the rows of {table} lie in no place of their own, so packing them again with the same seed gives "
+                "another order"
+            )
+        yield Source(table, selection, nulls, places)
+
+
+def _job(
+    source: Source, output: TableName, facts: Facts, request: Request, segments_and_seed: Tuple[int, int]
+) -> Job:
+    segments, seed = segments_and_seed
     return Job(
         source=source,
         output=output,
@@ -115,8 +131,11 @@ def _job(source: Source, output: TableName, facts: Facts, request: Request, segm
 
 
 def _default_segments(database: Database) -> int:
-    """The setting cerebro.segments, else one per core: of the server, or of this process where it has no PL/Python."""
-    found = one(database, query("packing", "default_segments"))
+    """The setting cerebro.segments; else the primaries of a Greenplum; else one per core of the server, or of this
+    process where the server has no PL/Python."""
+    found = one(database, dialect(database, "default_segments"))
+    if found["segments"] is None and found["primaries"] is not None:
+        return int(found["primaries"])
     if found["segments"] is None:
         return int(one(database, query("packing", "cores"))["cores"]) if found["counts"] else cores()
     text = str(found["segments"])

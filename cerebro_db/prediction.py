@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cerebro_db import answers, architecture, factories, names, objective, packing, train
-from cerebro_db.answers import PredType
+from cerebro_db.answers import Form, PredType
 from cerebro_db.batches import Decoder, SegmentRows
 from cerebro_db.database import Database, together
+from cerebro_db.engines import dialect
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.layout import Layout
 from cerebro_db.pack_write import settings
 from cerebro_db.packed_source import PackedSource
-from cerebro_db.raw_rows import Block, open_rows
-from cerebro_db.sqltext import query
+from cerebro_db.raw_rows import RawRows, open_rows, refuse_unfit
+from cerebro_db.sqltext import TableName, query
 from cerebro_db.state import load_weights
 from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained, read_trained
@@ -33,6 +35,7 @@ _STEADY = {
     "enable_hashagg": "off",
     "enable_nestloop": "off",
     "enable_mergejoin": "off",
+    "optimizer": "off",
 }
 
 
@@ -63,7 +66,43 @@ class PredictRequest:
     mst_key: Optional[int] = None
 
 
-def evaluate(database: Database, request: EvaluateRequest, check: Check) -> Tally:
+@dataclass(frozen=True)
+class Answering:
+    """What is predicted, checked, and the empty table for the answers."""
+
+    trained: Trained
+    raw: RawRows
+    form: Form
+    output: TableName
+
+
+#: How the rows of a packed table are evaluated, and those of a table predicted: in this process by default.
+Measure = Callable[[Database, Trained, packing.Packed, Check], Tally]
+Answer = Callable[[Database, Answering, Check], int]
+
+
+def measure_here(database: Database, trained: Trained, packed: packing.Packed, check: Check) -> Tally:
+    """Rows of a packed table, evaluated in this process."""
+    columns = [column.column for column in packed.layout.columns]
+    # Nothing is read twice, so nothing is kept.
+    rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
+    metric = objective.metric_sum(trained.metric) if trained.metric else None
+    goal = Objective(objective.loss_function(trained.loss), metric)
+    return train.evaluate(_module(database, trained), rows.in_order(BATCH_ROWS), goal, check)
+
+
+def answer_here(database: Database, job: Answering, check: Check) -> int:
+    """Raw rows, predicted in this process a block at a time; memory does not grow with the table."""
+    module = _module(database, job.trained)
+    count = 0
+    for block in job.raw.blocks(database):
+        outputs = forward(module, block.inputs, job.raw.layout, check)
+        answers.write(database, job.output, job.raw, block, job.form, outputs)
+        count += block.rows
+    return count
+
+
+def evaluate(database: Database, request: EvaluateRequest, check: Check, measure: Measure = measure_here) -> Tally:
     """Loss and metric of one config over a packed table, also written to a table of one row.
 
     `check` is called between batches. Raises UsageError and its kin before anything is created.
@@ -73,28 +112,25 @@ def evaluate(database: Database, request: EvaluateRequest, check: Check) -> Tall
     trained = read_trained(database, request.model_table, request.mst_key)
     packed = _require_packed(database, str(table), trained)
     output = names.require_new(database, request.output_table, "output_table")
-    columns = [column.column for column in packed.layout.columns]
-    # Nothing is read twice, so nothing is kept.
-    rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
-    metric = objective.metric_sum(trained.metric) if trained.metric else None
-    goal = Objective(objective.loss_function(trained.loss), metric)
-    tally = train.evaluate(load_module(database, trained), rows.in_order(BATCH_ROWS), goal, check)
-    database.rows(
-        query("prediction", "evaluation", output=output.sql()),
-        loss=tally.loss,
-        metric=tally.metric if trained.metric else None,
-        metrics_type=[trained.metric] if trained.metric else [],
-        loss_type=trained.loss,
-        mst_key=trained.mst_key,
-        rows=tally.rows,
-    )
+    with together(database):
+        tally = measure(database, trained, packed, check)
+        parts = {name: dialect(database, name) for name in ("heap", "replicated")}
+        database.rows(
+            query("prediction", "evaluation", output=output.sql(), **parts),
+            loss=tally.loss,
+            metric=tally.metric if trained.metric else None,
+            metrics_type=[trained.metric] if trained.metric else [],
+            loss_type=trained.loss,
+            mst_key=trained.mst_key,
+            rows=tally.rows,
+        )
     return tally
 
 
-def predict(database: Database, request: PredictRequest, check: Check) -> int:
+def predict(database: Database, request: PredictRequest, check: Check, answer: Answer = answer_here) -> int:
     """Predict every raw row of a table into a new table; gives the number of rows predicted.
 
-    One transaction; memory does not grow with the table. `check` is called between batches. Raises
+    One transaction. `check` is called between batches. Raises
     UsageError and its kin before anything is created, DataError for rows that do not fit.
     """
     wanted = PredType.parse(request.pred_type)
@@ -105,31 +141,31 @@ def predict(database: Database, request: PredictRequest, check: Check) -> int:
     form = answers.form(trained.layout.target, trained.loss, wanted)
     form.check_id(raw.id.name)
     output = names.require_new(database, request.output_table, "output_table")
-    module = load_module(database, trained)
-    count = 0
     with together(database), settings(database, _STEADY):
         answers.create(database, output, raw, form)
-        for block in raw.blocks(database):
-            outputs = _forward(module, block, trained.layout, check)
-            answers.write(database, output, raw, block, form.rows(outputs))
-            count += block.rows
-    return count
+        if raw.overflows:
+            refuse_unfit(database, raw)
+        return answer(database, Answering(trained, raw, form, output), check)
 
 
-def load_module(database: Database, trained: Trained) -> nn.Module:
-    """The module of a config with its weights, in evaluation mode."""
-    parsed = architecture.Architecture.parse(trained.model_arch)
-    allowed = factories.registry(database, [trained.model_arch])
-    module = architecture.build(parsed, trained.layout, trained.loss, allowed)
-    load_weights(module, trained.weights)
+def load_module(database: Database, model_arch: str, layout: Layout, loss: str, weights: bytes) -> nn.Module:
+    """The module of an architecture (JSON) with its weights, in evaluation mode."""
+    parsed = architecture.Architecture.parse(model_arch)
+    allowed = factories.registry(database, [model_arch])
+    module = architecture.build(parsed, layout, loss, allowed)
+    load_weights(module, weights)
     return module.train(False)
 
 
-def _forward(module: nn.Module, block: Block, layout: Layout, check: Check) -> Tensor:
-    """Outputs of a block's rows, [rows, n] or [rows]."""
+def _module(database: Database, trained: Trained) -> nn.Module:
+    return load_module(database, trained.model_arch, trained.layout, trained.loss, trained.weights)
+
+
+def forward(module: nn.Module, arrays: Sequence[np.ndarray], layout: Layout, check: Check) -> Tensor:
+    """Outputs [rows, n] or [rows] of the rows of some arrays, [rows, *shape] per input."""
     decoder = Decoder(layout)
-    parts_of_block = -(-block.rows // BATCH_ROWS)
-    tensors = [torch.chunk(torch.from_numpy(array), parts_of_block) for array in block.inputs]
+    rows = len(arrays[0])
+    tensors = [torch.chunk(torch.from_numpy(array), -(-rows // BATCH_ROWS)) for array in arrays]
     outputs: List[Tensor] = []
     with torch.no_grad():
         for parts in zip(*tensors):

@@ -6,7 +6,7 @@ database as it is, so no row passes through Python by itself and memory does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -44,6 +44,42 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Decoding:
+    """How encoded values of raw rows become what a model takes."""
+
+    layout: Layout
+    #: The columns that stand for the training features, in order.
+    features: Tuple[Column, ...]
+    #: As in `encoding.Encoded`.
+    wires: Tuple[Optional[str], ...]
+
+    def inputs(self, rows: int, values: Sequence[Optional[bytes]]) -> Optional[Tuple[np.ndarray, ...]]:
+        """Values of `rows` rows, one after the other, per input -> [rows, *shape]; None where some do not fit."""
+        columns = dict(zip(self.layout.features, self.features))
+        found: List[np.ndarray] = []
+        for item, wire, data in zip(self.layout.inputs, self.wires, values):
+            array = None if data is None else _decode(item, wire, data, rows, columns[item.sources[0]])
+            if array is None:
+                return None
+            found.append(array)
+        return tuple(found)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block that stays in the processor's cache."""
+        row_bytes = sum(item.row_bytes for item in self.layout.inputs)
+        return max(LEAST_ROWS, min(MOST_ROWS, BLOCK_BYTES // max(1, row_bytes)))
+
+    def to_json(self) -> Dict[str, Any]:
+        return {"layout": self.layout.to_json(), "features": list(map(asdict, self.features)), "wires": self.wires}
+
+    @classmethod
+    def from_json(cls, raw: Dict[str, Any]) -> Decoding:
+        features = tuple(Column(**{**item, "shape": _tuple(item["shape"])}) for item in raw["features"])
+        return cls(Layout.from_json(raw["layout"]), features, tuple(raw["wires"]))
+
+
+@dataclass(frozen=True)
 class RawRows:
     """A table of raw rows, found and checked, one example per row."""
 
@@ -52,6 +88,15 @@ class RawRows:
     features: Tuple[Column, ...]
     layout: Layout
     encoded: Encoded
+
+    @property
+    def decoding(self) -> Decoding:
+        return Decoding(self.layout, self.features, self.encoded.wires)
+
+    @property
+    def overflows(self) -> bool:
+        """Whether a number may be beyond float32, which must be found before it is cast."""
+        return any(column.base in _OVERFLOWING and column.kind == "numeric" for column in self.features)
 
     @property
     def id_value(self) -> Fragment:
@@ -69,21 +114,19 @@ class RawRows:
         return Fragment(self.id.sql_type.replace("%", "%%"))
 
     def blocks(self, database: Database) -> Iterator[Block]:
-        """All rows once; raises DataError, naming columns and counts, for rows that do not fit."""
-        if any(column.base in _OVERFLOWING and column.kind == "numeric" for column in self.features):
-            refuse_unfit(database, self)
+        """All rows once; raises DataError, naming columns and counts, for rows that do not fit.
+
+        Numbers that may overflow are to be looked at before: `refuse_unfit`.
+        """
         by_page = _page_step(database, self)
         sql = self._query("blocks_by_page" if by_page else "blocks_by_count")
-        step = by_page or _block_rows(self.layout)
+        step = by_page or self.decoding.block_rows
         values: Dict[str, Any] = {**self.encoded.values, "step": step, "table": names.literal(self.table)}
         bound = {key: value for key, value in values.items() if f"%({key})s" in sql}
         for row in database.stream(sql, **bound):
             inputs = self._decoded(row)
             if inputs is None:
-                refuse_unfit(database, self)
-                raise DataError(
-                    f"table {self.table} has rows whose features are not what the model was trained on"
-                )
+                raise unfit(database, self)
             yield Block(row["rows"], row["ids"], inputs)
 
     def _query(self, name: str) -> Fragment:
@@ -101,16 +144,10 @@ class RawRows:
 
     def _decoded(self, row: Row) -> Optional[Tuple[np.ndarray, ...]]:
         """The inputs of a block, None when a row of it does not fit."""
-        inputs: List[np.ndarray] = []
-        columns = dict(zip(self.layout.features, self.features))
-        for k, (item, wire) in enumerate(zip(self.layout.inputs, self.encoded.wires)):
-            if row[f"x{k}_fits"] != row["rows"]:
-                return None
-            array = _decode(item, wire, row[f"x{k}"], row["rows"], columns[item.sources[0]])
-            if array is None:
-                return None
-            inputs.append(array)
-        return tuple(inputs)
+        slots = [f"x{k}" for k in range(len(self.layout.inputs))]
+        if any(row[f"{slot}_fits"] != row["rows"] for slot in slots):
+            return None
+        return self.decoding.inputs(row["rows"], [row[slot] for slot in slots])
 
 
 def open_rows(
@@ -141,6 +178,12 @@ def open_rows(
     # No label is read; the first feature stands in its place.
     encoded = encode(layout, Selection(columns[0], columns), with_target=False)
     return RawRows(table, id_column, columns, layout, encoded)
+
+
+def unfit(database: Database, raw: RawRows) -> DataError:
+    """The error for rows that do not fit; the one that counts them is raised at once."""
+    refuse_unfit(database, raw)
+    return DataError(f"table {raw.table} has rows whose features are not what the model was trained on")
 
 
 def refuse_unfit(database: Database, raw: RawRows) -> None:
@@ -229,9 +272,8 @@ def _require_dimensions(item: Input, data: bytes, column: Column) -> None:
         )
 
 
-def _block_rows(layout: Layout) -> int:
-    row_bytes = sum(item.row_bytes for item in layout.inputs)
-    return max(LEAST_ROWS, min(MOST_ROWS, BLOCK_BYTES // max(1, row_bytes)))
+def _tuple(shape: Optional[Sequence[int]]) -> Optional[Tuple[int, ...]]:
+    return None if shape is None else tuple(shape)
 
 
 def _page_step(database: Database, raw: RawRows) -> Optional[int]:
@@ -245,6 +287,6 @@ def _page_step(database: Database, raw: RawRows) -> Optional[int]:
     sampled = max(1, min(_SAMPLE_PAGES, int(found[0]["pages"])))
     counted = one(database, query("prediction", "first_rows", table=raw.table.sql()), pages=sampled)
     per_page = max(1, int(counted["rows"]) // sampled)
-    return max(1, min(most, _block_rows(raw.layout) // per_page))
+    return max(1, min(most, raw.decoding.block_rows // per_page))
 
 

@@ -2,17 +2,20 @@
 
 Inside a backend values pass as they are. A client's session moves them by binary COPY: as literals they would
 double in size and be parsed, which takes several times as long. COPY goes into a temporary table of the
-session, whose rows a statement then hands to the catalog's function, under the session's own rights.
+session, which the catalog makes and one of its functions takes the rows from.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from cerebro_db.copy_format import CopyParser, encoded
 from cerebro_db.database import Database, one
 from cerebro_db.sqltext import query
-from cerebro_db.state import Blobs
+from cerebro_db.visits import Visit
+
+#: Part (weights, rest or initial), number and bytes of a piece of a state.
+Chunk = Tuple[str, int, bytes]
 
 
 class StateStore:
@@ -27,16 +30,17 @@ class StateStore:
 
     def load(self, mst_key: int) -> Dict[str, bytes]:
         """The parts that are stored, by name: weights and rest, or initial, or none."""
-        chunks: Dict[str, List[bytes]] = {}
-        for part, data in self._copied(mst_key) if self._client is not None else self._selected(mst_key):
-            chunks.setdefault(part, []).append(data)
-        return {part: b"".join(pieces) for part, pieces in chunks.items()}
+        return joined(self.chunks(mst_key))
 
-    def save(self, mst_key: int, blobs: Blobs) -> None:
+    def chunks(self, mst_key: int) -> Iterator[Chunk]:
+        """What is stored piece by piece, each part's in order."""
+        return self._copied(mst_key) if self._client is not None else self._selected(mst_key)
+
+    def save(self, mst_key: int, chunks: Iterable[Chunk]) -> None:
         """Replace the state; call inside a transaction."""
         keys = {"run_id": self._run_id, "mst_key": mst_key}
         self._database.rows(query("catalog", "clear_state"), **keys)
-        for part, chunk, data in blobs.chunks():
+        for part, chunk, data in chunks:
             if self._staged:
                 row = (part.encode(), chunk.to_bytes(4, "big"), data)
                 self._client.copy_in(query("catalog", "stage_state"), encoded([row]))
@@ -45,25 +49,37 @@ class StateStore:
         if self._staged:
             self._database.rows(query("catalog", "save_staged"), **keys)
 
-    def _selected(self, mst_key: int) -> Any:
+    def record(self, segment_id: int, visit: Visit, values: Mapping[str, Any]) -> None:
+        """Record the finished hop and its event, in the transaction that saves the state; `values`: Visited.values."""
+        keys = {"run_id": self._run_id, "mst_key": visit.mst_key, "epoch": visit.epoch, "segment_id": segment_id}
+        self._database.rows(query("catalog", "save_hop"), **keys, **values)
+
+    def _selected(self, mst_key: int) -> Iterator[Chunk]:
         stored = query("catalog", "load_state")
         for row in self._database.stream(stored, run_id=self._run_id, mst_key=mst_key):
-            yield row["part"], row["data"]
+            yield row["part"], row["chunk"], row["data"]
 
-    def _copied(self, mst_key: int) -> Any:
+    def _copied(self, mst_key: int) -> Iterator[Chunk]:
         parser = CopyParser()
         found: List[Any] = []
         copy = query("catalog", "copy_state")
         self._client.copy_out(
             copy, lambda piece: found.extend(parser.feed(piece)), run_id=self._run_id, mst_key=mst_key
         )
-        for part, data in found:
-            yield bytes(part).decode(), bytes(data)
+        for part, chunk, data in found:
+            yield bytes(part).decode(), int.from_bytes(chunk, "big"), bytes(data)
 
     def _make_stage(self) -> bool:
         """Whether this session could make the temporary table; a role may lack the right to."""
         allowed = bool(one(self._database, query("catalog", "may_stage"))["allowed"])
         if allowed:
             self._database.rows(query("catalog", "make_stage"))
-            self._database.rows(query("catalog", "plain_stage"))
         return allowed
+
+
+def joined(chunks: Iterable[Chunk]) -> Dict[str, bytes]:
+    """Whole parts of a state, by name."""
+    pieces: Dict[str, List[bytes]] = {}
+    for part, _, data in chunks:
+        pieces.setdefault(part, []).append(data)
+    return {part: b"".join(data) for part, data in pieces.items()}

@@ -60,21 +60,47 @@ def train_hop(trainee: Trainee, batches: Iterable[Batch], objective: Objective, 
 
     Ends early, with `diverged`, at the first loss that is not finite.
     """
-    tally = Tally()
-    started = time.perf_counter()
-    trainee.module.train()
-    scores = _Scores(tally, objective.metric)
-    for inputs, target in _timed(batches, tally):
-        output, loss = train_batch(trainee, inputs, target, objective)
-        _count(tally, target, loss)
-        scores.add(output, target)
-        if tally.diverged:
-            break
-        check()
-    scores.finish()
-    trainee.rows += tally.rows
-    tally.seconds = time.perf_counter() - started
-    return tally
+    training = Training(trainee, objective, check)
+    training.feed(batches)
+    return training.end()
+
+
+class Training:
+    """A pass whose batches may come in several portions. Bits and sums do not depend on how they are cut."""
+
+    def __init__(self, trainee: Trainee, objective: Objective, check: Check) -> None:
+        self._trainee = trainee
+        self._objective = objective
+        self._check = check
+        self._tally = Tally()
+        self._scores = _Scores(self._tally, objective.metric)
+        self._started = self._paused = time.perf_counter()
+        trainee.module.train()
+
+    @property
+    def diverged(self) -> bool:
+        """No further batch is wanted."""
+        return self._tally.diverged
+
+    def feed(self, batches: Iterable[Batch]) -> None:
+        """Train over these; the time since the last portion counts as waiting for rows."""
+        tally = self._tally
+        tally.data_seconds += time.perf_counter() - self._paused
+        for inputs, target in _timed(batches, tally):
+            output, loss = train_batch(self._trainee, inputs, target, self._objective)
+            _count(tally, target, loss)
+            self._scores.add(output, target)
+            if tally.diverged:
+                break
+            self._check()
+        self._paused = time.perf_counter()
+
+    def end(self) -> Tally:
+        """What all portions came to."""
+        self._scores.finish()
+        self._trainee.rows += self._tally.rows
+        self._tally.seconds = time.perf_counter() - self._started
+        return self._tally
 
 
 def train_batch(

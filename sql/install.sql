@@ -13,8 +13,11 @@ set local client_min_messages = warning;
 
 \ir ../udfs/check_plan/latest.sql
 \ir ../udfs/cpu_count/latest.sql
+\ir ../udfs/evaluate_buffer/latest.sql
 \ir ../udfs/facts_here/latest.sql
+\ir ../udfs/in_segment/latest.sql
 \ir ../udfs/open_segment/latest.sql
+\ir ../udfs/predict_row/latest.sql
 \ir ../udfs/train_hop/latest.sql
 \ir ../udfs/warm_up/latest.sql
 

@@ -43,6 +43,7 @@ def read(connection: Any, table: str) -> Packed:
         layout = json.loads(cursor.fetchone()[0])
         columns = [*layout["inputs"], layout["target"]]
         names = ", ".join(f'"{column["column"]}"' for column in columns)
+        numbers = _segment_numbers(cursor, table)
         cursor.execute(f"select __dist_key__, {names} from {table} order by buffer_id")
         stored: Dict[int, List[List[np.ndarray]]] = {}
         for key, *values in cursor.fetchall():
@@ -50,11 +51,27 @@ def read(connection: Any, table: str) -> Packed:
                 np.frombuffer(bytes(value), column["dtype"]).reshape(-1, *column["shape"])
                 for value, column in zip(values, columns)
             ]
-            stored.setdefault(key, []).append(arrays)
+            stored.setdefault(numbers[key], []).append(arrays)
     row_bytes = sum(
         int(np.prod(column["shape"], dtype=int)) * np.dtype(column["dtype"]).itemsize for column in columns
     )
     return Packed({key: _segment(buffers) for key, buffers in stored.items()}, layout, row_bytes)
+
+
+def _segment_numbers(cursor: Any, table: str) -> Dict[int, int]:
+    """__dist_key__ -> number of the segment. On Greenplum segment i lies on primary i modulo their number."""
+    cursor.execute("select version() ~ 'Greenplum'")
+    if not cursor.fetchone()[0]:
+        cursor.execute(f"select distinct __dist_key__, __dist_key__ from {table}")
+        return dict(cursor.fetchall())
+    cursor.execute("select count(*) from gp_segment_configuration where role = 'p' and content >= 0")
+    primaries = cursor.fetchone()[0]
+    cursor.execute(f"select distinct gp_segment_id, __dist_key__ from {table} order by 1, 2")
+    numbers: Dict[int, int] = {}
+    for primary, key in cursor.fetchall():
+        before = sum(number % primaries == primary for number in numbers.values())
+        numbers[key] = before * primaries + primary
+    return numbers
 
 
 def _segment(buffers: List[List[np.ndarray]]) -> Segment:

@@ -30,5 +30,6 @@ def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def _shown(plpy: Any, error: CerebroError) -> Any:
-    kind = type("cerebro", (plpy.Error,), {"__module__": "builtins", "sqlstate": error.sqlstate})
+    # An SPIError: PL/Python of 9.4 looks for the SQLSTATE of no other.
+    kind = type("cerebro", (plpy.SPIError,), {"__module__": "builtins", "sqlstate": error.sqlstate})
     return kind(str(error))

@@ -21,3 +21,15 @@ def evaluate(plpy: Any, *arguments: Any) -> None:
 def predict(plpy: Any, *arguments: Any) -> None:
     """Predict raw rows."""
     signals.load(_PREDICTION).predict(plpy, PlpyDatabase(plpy), *arguments)
+
+
+@sql_function
+def evaluate_buffer(plpy: Any, *arguments: Any) -> Any:
+    """Rows, loss and metric of a buffer, summed; in the process of a segment."""
+    return signals.load(_PREDICTION).evaluate_buffer(plpy, *arguments)
+
+
+@sql_function
+def predict_row(plpy: Any, *arguments: Any) -> Any:
+    """Have a row wait for its answer, and give the answers to all that wait when it is time."""
+    return signals.load(_PREDICTION).predict_row(plpy, *arguments)

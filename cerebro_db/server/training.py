@@ -1,35 +1,61 @@
-"""What the functions of a training session call. Light: torch comes in with signals blocked."""
+"""What the functions of a training session call. Light: torch comes in with signals blocked.
+
+On PostgreSQL the session itself trains. On Greenplum it has the segment's own process train, and imports no torch.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Dict
 
+from cerebro_db import remote
+from cerebro_db.catalog import Catalog
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import RunError
+from cerebro_db.messages import Message
+from cerebro_db.plan import Plan
 from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
+from cerebro_db.sqltext import TableName
+from cerebro_db.visits import Place
 
 _WORKER = "cerebro_db.server.worker"
 
 
 @sql_function
-def warm_up(plpy: Any) -> str:
-    """Import torch and its optimizers."""
-    return str(signals.load(_WORKER).warm_up())
+def warm_up(plpy: Any, packed_table: str, dist_key: int) -> str:
+    """Import torch and its optimizers where rows of this key will train."""
+    database = PlpyDatabase(plpy)
+    if not on_greenplum(database):
+        return str(signals.load(_WORKER).warm_up())
+    remote.prepare(database)
+    channel = remote.Channel(database, TableName.parse(packed_table), dist_key)
+    return json.dumps(channel.tell(Message({"do": "warm"})).head)
 
 
 @sql_function
 def check_plan(plpy: Any, plan: str, initial: str) -> None:
     """Build every config of a plan once; `initial` are shapes of first weights by mst_key."""
-    signals.load(_WORKER).check_plan(PlpyDatabase(plpy), plan, initial)
+    database = PlpyDatabase(plpy)
+    if not on_greenplum(database):
+        signals.load(_WORKER).check_plan(database, plan, initial)
+        return
+    planned = Plan.from_json(plan)
+    channel = remote.Channel(database, planned.packed, planned.segments[0].dist_key)
+    channel.tell(Message({"do": "check", "plan": plan, "initial": json.loads(initial)}))
 
 
 @sql_function
 def open_segment(plpy: Any, memory: Dict[Any, Any], run_id: int, segment_id: int) -> str:
-    """Keep a segment's rows in this session."""
-    worker = signals.load(_WORKER).open_worker(plpy, PlpyDatabase(plpy), run_id, segment_id)
-    memory[_key(run_id, segment_id)] = worker
+    """Keep a segment's rows in this session, or in the segment's process."""
+    database = PlpyDatabase(plpy)
+    place = Place(run_id, Catalog(database, run_id).plan(), segment_id)
+    if on_greenplum(database):
+        remote.prepare(database)
+        memory[_key(run_id, segment_id)] = remote.RemoteWorker(database, place)
+    else:
+        memory[_key(run_id, segment_id)] = signals.load(_WORKER).SessionWorker(plpy, database, place)
     return "up"
 
 
@@ -37,14 +63,13 @@ def open_segment(plpy: Any, memory: Dict[Any, Any], run_id: int, segment_id: int
 def train_hop(
     plpy: Any, memory: Dict[Any, Any], run_id: int, mst_key: int, epoch: int, segment_id: int, last: bool
 ) -> str:
-    """Train one config over the segment that this session keeps."""
+    """Train one config over the segment that this session has opened."""
     worker = memory.get(_key(run_id, segment_id))
     if worker is None:
         raise RunError(f"this session has not opened segment {segment_id} of run {run_id}; call open_segment first")
     phase = f"cerebro run {run_id}: config {mst_key} epoch {epoch} segment {segment_id}"
     plpy.execute(plpy.prepare("select pg_catalog.set_config('application_name', $1, false)", ["text"]), [phase])
-    with signals.blocked():
-        return json.dumps(worker.hop(mst_key, epoch, last))
+    return json.dumps(worker.hop(mst_key, epoch, last))
 
 
 def _key(run_id: int, segment_id: int) -> Any:

@@ -11,5 +11,5 @@ class Hybrid(InSessions):
     """One pooled session per segment, one prepared query per hop; state never passes through the client."""
 
     name: ClassVar[str] = "hybrid"
-    first: ClassVar[Tuple[str, ...]] = ("prepare_hop", "warm_up")
+    prepare: ClassVar[Tuple[str, ...]] = ("prepare_hop",)
     train: ClassVar[str] = "execute_hop"

@@ -22,8 +22,8 @@ class InSessions:
     """Training in the backends of sessions; rows come through the executor, state hops through tables."""
 
     name: ClassVar[str]
-    #: Queries of sql/queries/strategies.sql that a session runs first, and the one of a hop.
-    first: ClassVar[Tuple[str, ...]] = ("warm_up",)
+    #: Queries of sql/queries/strategies.sql: what a session runs before all else, and the one of a hop.
+    prepare: ClassVar[Tuple[str, ...]] = ()
     train: ClassVar[str] = "train_hop"
 
     @classmethod
@@ -39,12 +39,13 @@ class InSessions:
             )
 
     def __init__(self, plan: Plan, sessions: Sessions) -> None:
-        segments = [segment.segment_id for segment in plan.segments]
         self._opener = sessions
+        self._packed = str(plan.packed)
+        self._dist_keys = {segment.segment_id: segment.dist_key for segment in plan.segments}
         self._run_id: Optional[int] = None
         self._sessions: Dict[int, Session] = {}
-        self._ledger = Ledger(segments)
-        for segment in segments:
+        self._ledger = Ledger(self._dist_keys)
+        for segment in self._dist_keys:
             self._start(segment)
 
     def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
@@ -90,9 +91,10 @@ class InSessions:
         self._sessions.clear()
 
     def _start(self, segment: int) -> None:
-        self._sessions[segment] = self._opener.start()
-        for name in self.first:
-            self._sessions[segment].send(query("strategies", name))
+        session = self._sessions[segment] = self._opener.start()
+        for name in self.prepare:
+            session.send(query("strategies", name))
+        session.send(query("strategies", "warm_up"), packed=self._packed, dist_key=self._dist_keys[segment])
 
     def _open(self, segment: int) -> None:
         self._sessions[segment].send(

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Mapping, Optional
 import torch
 from psycopg2 import extensions
 
-from cerebro_db import hops, light_torch, memory
+from cerebro_db import hops, light_torch, memory, trainer
 from cerebro_db.catalog import Catalog
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.errors import CerebroError, RunError, SetupError, UsageError, line_of, unknown
@@ -26,6 +26,7 @@ from cerebro_db.plan import Plan
 from cerebro_db.sessions import SLOTS, Login, ServerError, told, why_lost
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.registry import STRATEGIES
+from cerebro_db.visits import Place
 
 light_torch.defer_compiler(torch)
 memory.keep_freed()
@@ -85,7 +86,7 @@ class Worker:
         except SetupError as error:
             reason = line_of(error.__cause__ or error)
             raise SetupError(f"a worker process cannot open its session: {reason}; {SLOTS}") from error
-        hops.warm_up()
+        trainer.warm_up()
         return {"answer": "ready"}
 
     def _check_plan(self, plan: str, initial: Mapping[str, Any]) -> Answer:
@@ -98,7 +99,7 @@ class Worker:
         plan = Catalog(database, run_id).plan()
         # A strategy that trains in worker processes has this function; `_start` has looked.
         source = getattr(STRATEGIES[self._strategy], "open_source")(self._login, database, plan)  # noqa: B009
-        self._segment = hops.SegmentWorker(database, hops.Place(run_id, plan, segment_id), source, self._look)
+        self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), source, self._look)
         return {"answer": "up"}
 
     def _hop(self, mst_key: int, epoch: int, last: bool) -> Answer:

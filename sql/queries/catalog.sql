@@ -79,7 +79,7 @@ select s.part, s.chunk, s.data from cerebro_private.load_state(%(run_id)s::integ
 
 -- copy_state --
 -- A config's state in chunks, as binary COPY.
-copy (select s.part, s.data
+copy (select s.part, s.chunk, s.data
         from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer) s
        order by s.part, s.chunk) to stdout (format binary);
 
@@ -89,11 +89,7 @@ select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'tempora
 
 -- make_stage --
 -- Where chunks arrive by COPY, before they are handed to the catalog.
-create temporary table if not exists cerebro_stage (part text, chunk integer, data bytea) on commit delete rows;
-
--- plain_stage --
--- Floats do not compress: trying costs time.
-alter table pg_temp.cerebro_stage alter column data set storage external;
+select cerebro_private.make_stage();
 
 -- stage_state --
 -- Chunks as binary COPY.
@@ -101,8 +97,7 @@ copy pg_temp.cerebro_stage (part, chunk, data) from stdin (format binary);
 
 -- save_staged --
 -- Hand the chunks that arrived to the catalog.
-select cerebro_private.save_state(%(run_id)s::integer, %(mst_key)s::integer, s.part, s.chunk, s.data)
-  from pg_temp.cerebro_stage s;
+select cerebro_private.save_staged(%(run_id)s::integer, %(mst_key)s::integer);
 
 -- save_hop --
 -- Record a finished hop with its event.

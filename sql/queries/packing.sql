@@ -62,12 +62,6 @@ select s.word
   from (select {column}::text as word from {table} as source where {keep} and {column} is not null group by 1) as s
  order by s.word collate "C" limit %(most)s;
 
--- first_elements --
--- Range of the elements of an integer array in its first rows; a guess that packing verifies.
-select min(e.value) as smallest, max(e.value) as largest
-  from (select {column} as items from {table} as source where {keep} limit 200) as s
- cross join lateral unnest(s.items) as e (value);
-
 -- settings --
 -- The session's settings that packing changes; a server without one of them leaves it out.
 select s.name, s.setting, s.unit from pg_catalog.pg_settings s where s.name = any(%(names)s::text[]);
@@ -85,21 +79,14 @@ select random() as seed;
 -- Start the session's random sequence at a place.
 select setseed(%(seed)s::float8);
 
--- default_segments --
--- Segments where nobody says: the setting cerebro.segments, NULL without one; and whether the server can be asked
--- for its processors.
-select nullif(pg_catalog.current_setting('cerebro.segments', true), '') as segments
-     , exists (select 1 from pg_catalog.pg_proc p
-                 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-                where n.nspname = 'cerebro_private' and p.proname = 'cpu_count') as counts;
-
 -- cores --
 -- Processors that the server may use.
 select cerebro_private.cpu_count() as cores;
 
 -- create_packed --
 -- An empty packed table: bytes and shapes per input, then where each buffer is.
-create table {table} ({columns}, buffer_id integer not null, __dist_key__ integer not null);
+create table {table} ({columns}, buffer_id integer not null, __dist_key__ integer not null)
+{stored};
 
 -- store_plain --
 -- Keep the bytes of a column out of line and uncompressed: they are read whole, and fast.
@@ -111,17 +98,19 @@ alter table {table} alter column {column} set storage external;
 select percentile_disc(%(fractions)s::float8[]) within group (order by n.shuffle) as starts
   from (select random() as shuffle from generate_series(1, %(rows)s) offset 0) as n;
 
--- pack --
--- Give each row the random number of its place in the scan, sort once, concatenate each buffer.
--- The sort keys stand first, so that comparing two rows does not walk over their bytes.
-insert into {table} ({columns}, buffer_id, __dist_key__)
-select {aggregates}, b.buffer_id, b.buffer_id / %(buffers_per_segment)s::integer
-  from (select width_bucket(s.shuffle, %(starts)s::float8[]) - 1 as buffer_id, s.shuffle, {encoded}
-          from (select random() as shuffle, {inner} from {source} as source {beside}
-                 where {keep} offset 0) as s
-               {joins}
-         order by buffer_id, s.shuffle offset 0) as b
- group by b.buffer_id;
+-- shuffle_bins --
+-- Rows per bin of their random numbers.
+select floor({number} * %(bins)s::integer)::integer as bin, count(*) as rows
+  from {table} as source where {keep} group by 1;
+
+-- shuffle_places --
+-- The random numbers at some places, from 1, of the sorted numbers of some bins.
+select r.shuffle
+  from (select n.bin, n.shuffle, row_number() over (partition by n.bin order by n.shuffle) as place
+          from (select {number} as shuffle, floor({number} * %(bins)s::integer)::integer as bin
+                  from {table} as source where {keep}) as n
+         where n.bin = any(%(at_bins)s::integer[])) as r
+  join unnest(%(at_bins)s::integer[], %(at_places)s::bigint[]) as w (bin, place) on w.bin = r.bin and w.place = r.place;
 
 -- whole_bytes --
 -- An array of whole numbers as the bytes of its elements; too long when one does not fit.
@@ -150,7 +139,8 @@ analyze {table};
 
 -- create_summary --
 -- What the packed table was made of and how, in one row; MADlib's columns first.
-create table {summary} as
+create table {summary} {heap}
+as
 select %(source_table)s::text as source_table, %(output_table)s::text as output_table
      , array[%(dependent)s]::text[] as dependent_varname, %(independent)s::text[] as independent_varname
      , array[%(dependent_type)s]::text[] as dependent_vartype, {class_values} as {class_column}
@@ -158,7 +148,8 @@ select %(source_table)s::text as source_table, %(output_table)s::text as output_
      , %(num_classes)s::integer[] as num_classes, %(distribution_rules)s::text as distribution_rules
      , %(layout)s::json as layout, %(rows)s::bigint as rows, %(segments)s::integer as segments
      , %(seed)s::integer as seed, %(nulls)s::text as nulls, %(dropped_rows)s::bigint as dropped_rows
-     , %(imputed)s::json as imputed, clock_timestamp() as packed_at;
+     , %(imputed)s::json as imputed, clock_timestamp() as packed_at
+{replicated};
 
 -- unseen_labels --
 -- Labels that a model cannot know, since its training rows do not have them.
@@ -181,9 +172,10 @@ select s.layout::text as layout, s.normalizing_const, s.segments, s.seed from {s
 -- Rows of a small table.
 select count(*) as rows from {table};
 
--- count_segments --
--- Rows of each segment of a packed table, from the shapes of its buffers; reads no bytes.
-select t.__dist_key__ as dist_key, sum(t.{shape}[1])::bigint as rows from {table} t group by 1 order by 1;
+-- count_copied --
+-- Rows of each segment of a packed table that Greenplum has a copy of on each of its own; reads no bytes.
+select t.__dist_key__ as segment_id, t.__dist_key__ as dist_key, sum(t.{shape}[1])::bigint as rows
+  from {table} t group by 1, 2 order by 1;
 
 -- buffers --
 -- The buffers of one segment in order.
@@ -192,15 +184,6 @@ select t.buffer_id, {columns} from {table} t where t.__dist_key__ = %(dist_key)s
 -- oid --
 -- Identity of a table.
 select %(table)s::text::regclass::oid::bigint as oid;
-
--- relation --
--- Kind and identity of a table.
-select c.relkind::text as kind, c.oid::bigint as oid from pg_catalog.pg_class c where c.oid = %(table)s::text::regclass;
-
--- row_versions --
--- Count of row versions with a hash over them that does not depend on their order.
-select count(*) as rows, coalesce(sum(hashtext(t.ctid::text || ':' || t.xmin::text)::bigint), 0)::text as hash
-  from {table} t;
 
 -- concatenate --
 -- Encoded rows to the bytes of a buffer.

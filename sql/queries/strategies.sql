@@ -1,6 +1,6 @@
 -- warm_up --
--- First imports of a training session.
-select cerebro_private.warm_up();
+-- First imports where a segment will train.
+select cerebro_private.warm_up(%(packed)s::text, %(dist_key)s::integer);
 
 -- check_plan --
 -- Build every config and push two rows through.
@@ -27,7 +27,7 @@ execute cerebro_hop (%(run_id)s, %(mst_key)s, %(epoch)s, %(segment_id)s, %(last)
 -- missing_functions --
 -- The functions of a training session that this database lacks.
 select array(select w.name
-               from unnest(array['train_hop', 'open_segment', 'check_plan', 'warm_up']) with ordinality as w (name, place)
+               from unnest(array['train_hop', 'open_segment', 'check_plan', 'warm_up', 'in_segment']) with ordinality as w (name, place)
               where not exists (
                     select 1 from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
                      where n.nspname = 'cerebro_private' and p.proname = w.name)

@@ -118,5 +118,5 @@ def test_a_table_that_changed_is_noticed():
     source = MemorySource([4, 4])
     rows = SegmentRows(source, LAYOUT, 10**9, 10**6)
     source.read = lambda numbers: iter(list(MemorySource([4, 3]).read(None)))
-    with pytest.raises(ValueError, match="hold 7 rows, expected 8"):
+    with pytest.raises(ValueError, match="holds 3 rows, expected 4"):
         list(rows.epoch((0, 1, 0), 4))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from cerebro_db.hops import Built
 from cerebro_db.state import Trainee
+from cerebro_db.trainer import Built
 
 
 def trainee() -> Trainee:

@@ -1,0 +1,196 @@
+"""What a visit to a segment computes, without a database: rows and modules are kept, states come and go as bytes.
+
+The same wherever a segment's rows are: in a session that reads them, in a worker process, or in the process of
+a segment that is handed them. A visit is begun with the config's state, fed once or in portions, and ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+import torch
+
+from cerebro_db import architecture, objective
+from cerebro_db.batches import Batch, SegmentRows, Source
+from cerebro_db.plan import ConfigPlan, Plan
+from cerebro_db.state import Blobs, Trainee, load_weights
+from cerebro_db.train import Check, Objective, Tally, Training, evaluate
+from cerebro_db.visits import Visit, Visited
+
+_MB = 1_000_000
+#: Listed factories by name.
+Registry = Mapping[str, Callable[..., Any]]
+
+
+def warm_up() -> None:
+    """Pay for torch's first uses now. Call with signals blocked where threads may not see them."""
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1).step()
+    gc.collect()
+    gc.freeze()  # torch's own objects stay: looking through them again costs a tenth of a short hop
+
+
+class Pass(NamedTuple):
+    """One of the passes of a visit over the rows, by `batches.window_plan`."""
+
+    key: Tuple[int, int, int]
+    batch_rows: int
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where a segment's rows come from, and those to validate on."""
+
+    rows: Source
+    validation: Optional[Source]
+
+
+class Trainer:
+    """One segment's rows, and the modules of the configs that hop by. Used from one thread."""
+
+    def __init__(self, plan: Plan, segment_id: int, sources: Sources, allowed: Registry, check: Check) -> None:
+        torch.set_num_threads(plan.threads)
+        self.plan = plan
+        self.check = check
+        self._segment_id = segment_id
+        self._allowed = allowed
+        budget = plan.options.cache_mb * _MB
+        self.rows = self._kept(sources.rows, budget)
+        self.validation: Optional[SegmentRows] = None
+        if sources.validation is not None:
+            left = max(0, budget - self.rows.cached_bytes)
+            self.validation = self._kept(sources.validation, left)
+        taken = sum(rows.cached_bytes for rows in (self.rows, self.validation) if rows is not None)
+        self._built = Built(max(0, budget - taken))
+
+    def passes(self, visit: Visit) -> List[Pass]:
+        """The passes over the rows that a visit makes."""
+        fit = self.plan.config(visit.mst_key).fit
+        numbers = range((visit.epoch - 1) * fit.epochs + 1, visit.epoch * fit.epochs + 1)
+        return [Pass((self.plan.options.seed, number, self._segment_id), fit.batch_size) for number in numbers]
+
+    def batches(self, visit: Visit) -> Iterator[Batch]:
+        """All that a visit trains on, from rows that are kept or read."""
+        return itertools.chain.from_iterable(self.rows.epoch(key, rows) for key, rows in self.passes(visit))
+
+    def begin(self, visit: Visit, state: Mapping[str, bytes]) -> Visiting:
+        """Begin a visit with the parts of the config's state: weights and rest, or initial, or none."""
+        started = time.perf_counter()
+        config = self.plan.config(visit.mst_key)
+        trainee = self._built.take(config.mst_key) if "weights" in state else None
+        trainee = trainee or new_trainee(config, self.plan, self._allowed)
+        if "weights" in state:
+            trainee.load(Blobs(state["weights"], state["rest"]))
+        elif "initial" in state:
+            load_weights(trainee.module, state["initial"])
+        return Visiting(self, visit, trainee, time.perf_counter() - started)
+
+    def keep(self, visit: Visit, trainee: Trainee, size: int) -> None:
+        """Keep what a visit leaves for the config's next one; `size`: bytes of its state."""
+        if not own_code(self.plan.config(visit.mst_key)):
+            self._built.keep(visit.mst_key, trainee, size)
+
+    def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
+        if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
+            cache_bytes = 0
+        return SegmentRows(source, self.plan.layout, cache_bytes, self.plan.options.window_mb * _MB)
+
+
+class Visiting:
+    """A visit that goes on."""
+
+    def __init__(self, trainer: Trainer, visit: Visit, trainee: Trainee, build_seconds: float) -> None:
+        self._trainer = trainer
+        self._visit = visit
+        self._trainee = trainee
+        self._build_seconds = build_seconds
+        self._goal = goal_of(trainer.plan.config(visit.mst_key))
+        self._training = Training(trainee, self._goal, trainer.check)
+
+    @property
+    def diverged(self) -> bool:
+        """No further batch is wanted."""
+        return self._training.diverged
+
+    def feed(self, batches: Iterable[Batch]) -> None:
+        self._training.feed(batches)
+
+    def end(self) -> Tuple[Visited, Trainee]:
+        """Step the schedule and validate where the epoch ends; what the visit came to, and its config."""
+        visit, trainer, trainee = self._visit, self._trainer, self._trainee
+        tally = self._training.end()
+        validation = None
+        if visit.last and not tally.diverged:
+            if trainee.schedule is not None:
+                trainee.schedule.step()
+            if trainer.validation is not None and trainer.plan.validates(visit.epoch):
+                batches = trainer.validation.in_order(trainer.plan.options.evaluation_batch)
+                validation = evaluate(trainee.module, batches, self._goal, trainer.check)
+        return self._visited(tally, validation), trainee
+
+    def _visited(self, tally: Tally, validation: Optional[Tally]) -> Visited:
+        checked, has_metric = validation or Tally(), self._goal.metric is not None
+        return Visited(
+            row_count=tally.rows,
+            loss=tally.loss,
+            metric=tally.metric if has_metric else None,
+            validation_rows=checked.rows if validation else None,
+            validation_loss=checked.loss,
+            validation_metric=checked.metric if has_metric else None,
+            train_seconds=tally.seconds - tally.data_seconds,
+            validate_seconds=checked.seconds - checked.data_seconds,
+            data_seconds=tally.data_seconds + checked.data_seconds,
+            build_seconds=self._build_seconds,
+            diverged=tally.diverged,
+        )
+
+
+class Built:
+    """Modules and optimizers kept for the next visit of their configs, which then only loads its state into them."""
+
+    def __init__(self, budget: int) -> None:
+        self._room = budget
+        self._kept: Dict[int, Tuple[Trainee, int]] = {}
+
+    def take(self, mst_key: int) -> Optional[Trainee]:
+        """The config's objects as it left them, out of what is kept; None when there are none."""
+        trainee, size = self._kept.pop(mst_key, (None, 0))
+        self._room += size
+        return trainee
+
+    def keep(self, mst_key: int, trainee: Trainee, size: int) -> None:
+        """Keep them if `size`, the bytes of the state, has room."""
+        if size <= self._room:
+            trainee.optimizer.zero_grad()  # gradients are of no use any more
+            self._room -= size
+            self._kept[mst_key] = trainee, size
+
+
+def own_code(config: ConfigPlan) -> bool:
+    """Whether the module is code of the user's, which may hold more than its state: it is made anew in every hop."""
+    return architecture.Architecture.parse(config.model_arch).kind == "factory"
+
+
+def new_trainee(config: ConfigPlan, plan: Plan, allowed: Registry) -> Trainee:
+    """A config before its first hop: weights from its own seed, (run's seed, mst_key)."""
+    torch.manual_seed(config_seed(plan.options.seed, config.mst_key))
+    compiled = config.compiled
+    module = architecture.build(
+        architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss, allowed
+    )
+    optimizer = objective.optimizer(compiled, module.parameters())
+    return Trainee(module, optimizer, objective.schedule(compiled, optimizer))
+
+
+def config_seed(seed: int, mst_key: int) -> int:
+    """Seed of a config's initial weights and dropout; distinct for every (seed, mst_key)."""
+    return (seed << 32) + mst_key
+
+
+def goal_of(config: ConfigPlan) -> Objective:
+    compiled = config.compiled
+    metric = objective.metric_sum(compiled.metric) if compiled.metric else None
+    return Objective(objective.loss_function(compiled.loss), metric, compiled.clip_norm)

@@ -1,0 +1,60 @@
+"""A visit of a config to a segment: where, what is asked, and what it came to. Plain values; no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, NamedTuple, Optional
+
+from cerebro_db.plan import Plan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker works: a segment of a run."""
+
+    run_id: int
+    plan: Plan
+    segment_id: int
+
+    @property
+    def dist_key(self) -> int:
+        return next(s.dist_key for s in self.plan.segments if s.segment_id == self.segment_id)
+
+
+class Visit(NamedTuple):
+    """One config's visit to one segment in one epoch (from 1)."""
+
+    mst_key: int
+    epoch: int
+    #: Every other segment has been visited in this epoch: validate after it.
+    last: bool
+
+
+@dataclass(frozen=True)
+class Visited:
+    """What a visit counted, and where its seconds went."""
+
+    row_count: int
+    loss: Optional[float]
+    metric: Optional[float]
+    validation_rows: Optional[int]
+    validation_loss: Optional[float]
+    validation_metric: Optional[float]
+    train_seconds: float
+    validate_seconds: float
+    data_seconds: float
+    build_seconds: float
+    #: A loss was NaN or infinite: the state of before the visit stays.
+    diverged: bool
+
+    def values(self, seconds: float, moved: Optional[float], state_bytes: int) -> Dict[str, Any]:
+        """The values of catalog query `save_hop`, but for what names the hop; five parts add up to `seconds`.
+
+        `moved`: seconds that the state took in and out; None for all that the visit did not take itself.
+        """
+        values = dict(vars(self))
+        build, known = values.pop("build_seconds"), self.train_seconds + self.validate_seconds + self.data_seconds
+        del values["diverged"]
+        moved = max(0.0, seconds - known - build) if moved is None else moved
+        start = max(0.0, seconds - known - moved)
+        return {**values, "hop_seconds": moved, "start_seconds": start, "state_bytes": state_bytes, "seconds": seconds}
