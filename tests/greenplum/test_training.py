@@ -218,7 +218,11 @@ def in_a_hop(dsn: str, database: PsycopgDatabase, output: str, setup: str = "", 
     """A fit of the long job in the middle of its first hops."""
     values = runs.fit_values("large_packed", output, "long", 50, threads=1, **options)
     running = Running(dsn, sql(setup + FIT) if setup else FIT, **values)
-    wait_until(lambda: len(busy(database)) == 2 or not running.running, 120, "two segments train")
+
+    def both_train() -> bool:
+        return len(runs.trainers(database)) == len(busy(database)) == 2 or not running.running
+
+    wait_until(both_train, 120, "two segments train")
     assert running.running, running.error
     return running
 
