@@ -214,10 +214,10 @@ def busy(database: PsycopgDatabase) -> List[int]:
     return [row["pid"] for row in database.rows(_TRAINING)]
 
 
-def in_a_hop(dsn: str, database: PsycopgDatabase, output: str, setup: str = "", **options: Any) -> Running:
+def in_a_hop(dsn: str, database: PsycopgDatabase, **options: Any) -> Running:
     """A fit of the long job in the middle of its first hops."""
-    values = runs.fit_values("large_packed", output, "long", 50, threads=1, **options)
-    running = Running(dsn, sql(setup + FIT) if setup else FIT, **values)
+    values = runs.fit_values("large_packed", "never", "long", 50, **{"threads": 1, **options})
+    running = Running(dsn, FIT, **values)
 
     def both_train() -> bool:
         return len(runs.trainers(database)) == len(busy(database)) == 2 or not running.running
@@ -236,7 +236,7 @@ def all_idle(database: PsycopgDatabase, seconds: float) -> None:
 def test_a_cancel_ends_hops_on_the_segments_in_time(
     long_job: PsycopgDatabase, pg_module_dsn: str, strategy: str, cache: int
 ) -> None:
-    running = in_a_hop(pg_module_dsn, long_job, "never", strategy=strategy, cache_mb=cache, window_mb=1)
+    running = in_a_hop(pg_module_dsn, long_job, strategy=strategy, cache_mb=cache, window_mb=1)
     asked = time.monotonic()
     running.database.connection.cancel()
     assert running.failed(30).pgcode == "57014"
@@ -274,7 +274,7 @@ def test_every_thread_but_the_main_one_blocks_every_signal_on_a_segment(
     hosts = long_job.rows(sql("select distinct hostname as host from gp_segment_configuration"))
     if {row["host"] for row in hosts} - {"localhost", "127.0.0.1", socket.gethostname()}:
         pytest.skip("the segments are on other hosts")
-    running = in_a_hop(pg_module_dsn, long_job, "never", threads=2)
+    running = in_a_hop(pg_module_dsn, long_job, threads=2)
     signals = {int(number) for number in signal.valid_signals()} - {signal.SIGKILL, signal.SIGSTOP}
     for pid in busy(long_job):
         others = {tid: mask for tid, mask in threads(pid).items() if tid != pid}
