@@ -70,7 +70,7 @@ class CopySource:
         self._reader: Optional[Reader] = None
 
     def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
-        """One read at a time: a new one ends that before. Closing the iterator ends its reader."""
+        """No number twice, and one read at a time: a new one ends that before. Closing the iterator ends its reader."""
         ids = self._ids if numbers is None else [self._ids[number] for number in numbers]
         if not ids:
             return
@@ -99,7 +99,7 @@ class CopySource:
             self.close()
             values: Dict[str, Any] = {"dist_key": self._dist_key}
             if not all_of_them:
-                values["buffer_ids"] = ids
+                values.update(first=min(ids), places=_places(ids))
             sql = query("copy", "all" if all_of_them else "some", **self._parts)
             self._reader = Reader(self._connect, Copy(sql, values, ids), self._ahead_bytes)
         return self._reader
@@ -121,6 +121,15 @@ class CopySource:
                 raise UsageError(f"column {name!r} of the packed table is NULL, expected bytes; pack the table again")
             buffer[name] = value
         return buffer
+
+
+def _places(ids: Sequence[int]) -> List[int]:
+    """The place of each buffer from the first one on, from 1; 0 for one that is not among them."""
+    first = min(ids)
+    places = [0] * (max(ids) - first + 1)
+    for place, buffer_id in enumerate(ids, start=1):
+        places[buffer_id - first] = place
+    return places
 
 
 @dataclass(frozen=True)

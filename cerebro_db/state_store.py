@@ -2,7 +2,7 @@
 
 Inside a backend values pass as they are. A client's session moves them by binary COPY: as literals they would
 double in size and be parsed, which takes several times as long. COPY goes into a temporary table of the
-session, whose rows a statement then hands to the catalog's function, under the session's own rights.
+session, which the catalog makes and one of its functions takes the rows from.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from cerebro_db.copy_format import CopyParser, encoded
 from cerebro_db.database import Database, one
-from cerebro_db.engines import dialect, on_greenplum
-from cerebro_db.sqltext import ident, join, query
+from cerebro_db.sqltext import query
 from cerebro_db.visits import Visit
 
 #: Part (weights, rest or initial), number and bytes of a piece of a state.
@@ -28,7 +27,6 @@ class StateStore:
         #: The session as one that copies; None inside a backend.
         self._client: Any = database if hasattr(database, "copy_in") else None
         self._staged = self._client is not None and self._make_stage()
-        self._one_by_one = self._staged and on_greenplum(database)
 
     def load(self, mst_key: int) -> Dict[str, bytes]:
         """The parts that are stored, by name: weights and rest, or initial, or none."""
@@ -46,11 +44,9 @@ class StateStore:
             if self._staged:
                 row = (part.encode(), chunk.to_bytes(4, "big"), data)
                 self._client.copy_in(query("catalog", "stage_state"), encoded([row]))
-            if self._one_by_one:
-                self._database.rows(query("catalog", "save_staged_chunk"), part=part, chunk=chunk, **keys)
-            elif not self._staged:
+            else:
                 self._database.rows(query("catalog", "save_state"), part=part, chunk=chunk, data=data, **keys)
-        if self._staged and not self._one_by_one:
+        if self._staged:
             self._database.rows(query("catalog", "save_staged"), **keys)
 
     def record(self, segment_id: int, visit: Visit, values: Mapping[str, Any]) -> None:
@@ -77,10 +73,7 @@ class StateStore:
         """Whether this session could make the temporary table; a role may lack the right to."""
         allowed = bool(one(self._database, query("catalog", "may_stage"))["allowed"])
         if allowed:
-            spread = dialect(self._database, "distributed", columns=join(", ", (ident("part"), ident("chunk"))))
-            heap = dialect(self._database, "heap")
-            self._database.rows(query("catalog", "make_stage", heap=heap, distributed=spread))
-            self._database.rows(query("catalog", "plain_stage"))
+            self._database.rows(query("catalog", "make_stage"))
         return allowed
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.layout import Layout
+from cerebro_db.packed import read_packed
 from cerebro_db.sqltext import Fragment, TableName, fill
 
 
@@ -47,10 +48,11 @@ def decode(database: PsycopgDatabase, table: str) -> Decoded:
         ]
         return np.concatenate(parts)
 
+    numbers = {segment.dist_key: segment.segment_id for segment in read_packed(database, table).segments}
     return Decoded(
         layout=layout,
         inputs={item.column: joined(item) for item in layout.inputs},
         target=joined(layout.target),
         buffers=[row[f"{layout.target.column}_shape"][0] for row in rows],
-        segments=[row["__dist_key__"] for row in rows],
+        segments=[numbers[row["__dist_key__"]] for row in rows],
     )

@@ -62,7 +62,11 @@ def _buffers(database: Any, connected: Any, packed: Packed, segment: Optional[in
     from cerebro_db.copy_source import CopySource  # torch comes with it
 
     columns = [column.column for column in packed.layout.columns]
-    source = CopySource(database, connected, columns, packed.table, segment, AHEAD_BYTES)
+    keys = {each.segment_id: each.dist_key for each in packed.segments}
+    if segment is not None and segment not in keys:
+        raise unknown("segment with rows", str(segment), map(str, keys))
+    key = None if segment is None else keys[segment]
+    source = CopySource(database, connected, columns, packed.table, key, AHEAD_BYTES)
     try:
         yield from source.read(None)
     finally:

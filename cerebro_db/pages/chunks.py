@@ -42,8 +42,11 @@ def chunks(window: Window, form: Format) -> Chunks:
     # One copy of all headers: what is looked at more than once then lies close together.
     heads = window.words(_HEAD // 4)[tuples.start // 4]
     written = _check_written(window, heads, tuples)
-    value_id, seq, word = (heads[:, at // 4].astype(np.int64) for at in (_VALUE_ID, _SEQ, _DATA))
-    header, size = _varlena(form, heads.view(np.uint8)[:, _DATA], word)
+    value_id, seq = (heads[:, at // 4].astype(np.int64) for at in (_VALUE_ID, _SEQ))
+    word = heads[:, _DATA // 4]
+    if form.little != form.little_headers:
+        word = word.byteswap()
+    header, size = _varlena(form, heads.view(np.uint8)[:, _DATA], word.astype(np.int64))
     if ((size < 0) | (_DATA + header + size > tuples.length)).any():
         raise window.damaged("a chunk is compressed, or leaves its tuple")
     found = Chunks(value_id, seq, tuples.start + _DATA + header, size)
@@ -64,10 +67,11 @@ def _check_written(window: Window, heads: np.ndarray, tuples: Tuples) -> np.ndar
 
 def _varlena(form: Format, first: np.ndarray, word: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     """Bytes of the header of each value, one or four, and of its data; negative when it is not plain."""
-    flags = first & 3 if form.little else first >> 6
-    short = flags & 1 == 1 if form.little else flags >= 2
-    size = np.where(flags == 0, word >> 2 if form.little else word, -1) - 4
+    little = form.little_headers
+    flags = first & 3 if little else first >> 6
+    short = flags & 1 == 1 if little else flags >= 2
+    size = np.where(flags == 0, word >> 2 if little else word, -1) - 4
     if not short.any():
         return np.full(len(word), 4), size
-    short_size = (first >> 1 if form.little else first & 0x7F).astype(np.int64) - 1
+    short_size = (first >> 1 if little else first & 0x7F).astype(np.int64) - 1
     return np.where(short, 1, 4), np.where(short, short_size, size)

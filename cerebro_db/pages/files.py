@@ -55,8 +55,8 @@ class RelationFile:
         return total
 
 
-def check_cluster(data_directory: str, system_identifier: int, form: Format) -> None:
-    """Raise SetupError unless this host's `data_directory` is readable and that of the server."""
+def check_cluster(data_directory: str, system_identifier: int, form: Format, server: str = "the server") -> None:
+    """Raise SetupError unless this host's `data_directory` is readable and that of the server, so named in errors."""
     path = os.path.join(data_directory, _CONTROL)
     try:
         with _opened(path) as handle:
@@ -65,8 +65,8 @@ def check_cluster(data_directory: str, system_identifier: int, form: Format) -> 
         found = -1
     if found != system_identifier:
         raise SetupError(
-            f"the server's data directory {data_directory!r} is not on this machine (no {_CONTROL} with its system "
-            f"identifier {system_identifier}): strategy 'direct' runs on the server's host; use another strategy"
+            f"the data directory {data_directory!r} of {server} is not on this machine (no {_CONTROL} with its system "
+            f"identifier {system_identifier}): strategy 'direct' runs on the host of the files; use another strategy"
         )
 
 

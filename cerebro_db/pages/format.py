@@ -7,8 +7,6 @@ from typing import Any, Tuple
 
 import numpy as np
 
-#: The layout of pages and tuples that this package reads; PostgreSQL 8.3 and later write it.
-PAGE_VERSION = 4
 #: Ways to compress a value, by their number in a TOAST pointer.
 COMPRESSION = ("pglz", "lz4")
 
@@ -23,16 +21,27 @@ class Format:
     block_size: int
     #: Pages in each file of a relation but the last.
     segment_blocks: int
-    #: Data in each chunk of a TOASTed value but the last [bytes].
+    #: Data in each chunk of a TOASTed value but the last [bytes]; 0 where the server does not tell.
     chunk_size: int
     #: Largest alignment of a type, and that of tuples [bytes].
     max_align: int
     #: Byte order, as in sys.byteorder.
     order: str = "little"
+    #: The version that pages bear; all that are read here have the layout of PostgreSQL 8.3 and later.
+    page_version: int = 4
+    #: Bytes of a pointer to a TOASTed value; its tag is the same number.
+    pointer_bytes: int = 18
+    #: Whether values of any length say it in the order of the network, on every machine.
+    network_order: bool = False
 
     @property
     def little(self) -> bool:
         return self.order == "little"
+
+    @property
+    def little_headers(self) -> bool:
+        """Whether the header of a value of any length is little-endian."""
+        return self.little and not self.network_order
 
     @property
     def u2(self) -> np.dtype[Any]:
@@ -45,6 +54,10 @@ class Format:
     def number(self, data: memoryview) -> int:
         """An unsigned number as the server wrote it."""
         return int.from_bytes(data, "little" if self.little else "big")
+
+    def header(self, data: memoryview) -> int:
+        """The first four bytes of a value of any length, as a number."""
+        return int.from_bytes(data, "little" if self.little_headers else "big")
 
     def alignment(self, code: str) -> int:
         """Bytes behind a letter of pg_attribute.attalign."""

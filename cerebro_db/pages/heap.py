@@ -11,12 +11,12 @@ from cerebro_db.pages.format import COMPRESSION, Attribute, Format
 from cerebro_db.pages.window import NORMAL, STATES, Window
 
 #: Byte offsets in a tuple's header, and its fixed part.
-_XMIN, _INFOMASK2, _INFOMASK, _HOFF, _BITS = 0, 18, 20, 22, 23
+_XMIN, _XMAX, _INFOMASK2, _INFOMASK, _HOFF, _BITS = 0, 4, 18, 20, 22, 23
 _ATTRIBUTES = 0x07FF
 _HAS_NULL = 0x0001
-_XMAX_LOCK_ONLY, _XMAX_INVALID = 0x0080, 0x0800
-#: The tag of a pointer to a value on disk, and the bytes of such a pointer, its header included.
-_ON_DISK = 18
+_XMAX_LOCK_ONLY, _XMAX_INVALID, _XMAX_IS_GROUP = 0x0080, 0x0800, 0x1000
+#: What a pointer to a value on disk ends with: four numbers.
+_POINTED = 16
 _RAW_HEADER = 4
 _SIZE_BITS = 30
 
@@ -29,6 +29,8 @@ class RowVersion:
     #: Number of its line pointer, from 1.
     item: int
     xmin: int
+    #: A transaction that marked it deleted and failed; 0 when the server knows of none.
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ class Heap:
         xmin = self._form.number(data[_XMIN : _XMIN + 4])
         if xmin != wanted.xmin:
             raise self._changed(wanted, f"transaction {xmin} wrote what is there, not {wanted.xmin}")
-        if not self._form.number(data[_INFOMASK : _INFOMASK + 2]) & (_XMAX_INVALID | _XMAX_LOCK_ONLY):
+        info = self._form.number(data[_INFOMASK : _INFOMASK + 2])
+        has_failed = self._form.number(data[_XMAX : _XMAX + 4]) == wanted.failed and not info & _XMAX_IS_GROUP
+        if not info & (_XMAX_INVALID | _XMAX_LOCK_ONLY) and not has_failed:
             raise self._changed(wanted, "it is deleted or updated")
 
     def _columns(self, data: memoryview) -> Dict[str, Value]:
@@ -101,23 +105,25 @@ class Heap:
     def _varlena(self, attribute: Attribute, body: memoryview, place: int) -> Tuple[int, Value]:
         if body[place] == 0:  # padding, or a long header that is aligned already
             place = _aligned(place, self._form.alignment(attribute.align))
-        first = body[place]
-        if first == (0x01 if self._form.little else 0x80):
-            return place + _ON_DISK, self._pointer(attribute, _part(body, place, place + _ON_DISK))
-        if first & (0x01 if self._form.little else 0x80):
-            length = first >> 1 if self._form.little else first & 0x7F
+        first, little = body[place], self._form.little_headers
+        if first == (0x01 if little else 0x80):
+            end = place + self._form.pointer_bytes
+            return end, self._pointer(attribute, _part(body, place, end))
+        if first & (0x01 if little else 0x80):
+            length = first >> 1 if little else first & 0x7F
             return place + length, _part(body, place + 1, place + length)
-        word = self._form.number(_part(body, place, place + 4))
-        compressed = first & (0x02 if self._form.little else 0x40)
-        length = word >> 2 if self._form.little else word & 0x3FFFFFFF
+        word = self._form.header(_part(body, place, place + 4))
+        compressed = first & (0x02 if little else 0x40)
+        length = word >> 2 if little else word & 0x3FFFFFFF
         if compressed:
             raise self._compressed(attribute, self._form.number(_part(body, place + 4, place + 8)))
         return place + length, _part(body, place + 4, place + length)
 
     def _pointer(self, attribute: Attribute, data: memoryview) -> External:
-        if data[1] != _ON_DISK:
+        if data[1] != self._form.pointer_bytes:
             raise self._page.damaged(f"column {attribute.name!r} has a pointer of unknown kind {data[1]}")
-        raw, info, value_id, relation = (self._form.number(data[at : at + 4]) for at in (2, 6, 10, 14))
+        numbers = data[-_POINTED:]
+        raw, info, value_id, relation = (self._form.number(numbers[at : at + 4]) for at in range(0, _POINTED, 4))
         size = info & ((1 << _SIZE_BITS) - 1)
         if size < raw - _RAW_HEADER:
             raise self._compressed(attribute, info)

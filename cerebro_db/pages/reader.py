@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Dict, Optional, Sequence, Union
 
 from cerebro_db.errors import UsageError
 from cerebro_db.pages.files import RelationFile
 from cerebro_db.pages.format import Attribute, Format
 from cerebro_db.pages.heap import External, Heap, RowVersion
-from cerebro_db.pages.toast import Toast
+from cerebro_db.pages.toast import Toast, measured_chunk
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TableReader:
         self._columns = columns
         self._places = places
         self._heap = Heap(RelationFile(files.heap, form), form, files.attributes)
-        self._toast = Toast(RelationFile(files.toast, form), form, files.toast_oid) if files.toast else None
+        self._toast = _opened_toast(files.toast, form, files.toast_oid) if files.toast else None
         values = [value for place in places for value in self._values(place).values()]
         if self._toast is not None:
             self._toast.locate([value for value in values if isinstance(value, External)])
@@ -60,3 +60,8 @@ class TableReader:
             assert self._toast is not None
             return self._toast.value(value)
         return memoryview(bytes(value))
+
+
+def _opened_toast(path: str, form: Format, oid: int) -> Toast:
+    file = RelationFile(path, form)
+    return Toast(file, form if form.chunk_size else replace(form, chunk_size=measured_chunk(file, form)), oid)

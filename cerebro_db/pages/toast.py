@@ -26,6 +26,23 @@ WINDOW_BYTES = 4 << 20
 PIECE = 256
 
 
+def measured_chunk(file: RelationFile, form: Format) -> int:
+    """Bytes of each chunk of a value but its last, in this file; at least those of the largest chunk that there is.
+
+    A chunk with a next one is whole. Every chunk of a value that is read is checked against the size again.
+    """
+    window = Window(file, form, max(1, WINDOW_BYTES // form.block_size))
+    largest = 1
+    for start in range(0, file.blocks, window.capacity):
+        window.fill(start, min(window.capacity, file.blocks - start))
+        found = chunks(window, form)
+        followed = (found.value_id[1:] == found.value_id[:-1]) & (found.seq[1:] == found.seq[:-1] + 1)
+        if followed.any():
+            return int(found.size[:-1][followed][0])
+        largest = max(largest, int(found.size.max(initial=1)))
+    return largest
+
+
 class Toast:
     """The values of one TOAST relation. Used from one thread."""
 

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from cerebro_db.errors import RunError, SetupError
 from cerebro_db.pages.files import RelationFile
-from cerebro_db.pages.format import PAGE_VERSION, Format
+from cerebro_db.pages.format import Format
 
 PAGE_HEADER = 24
 #: Byte offsets in a page's header.
@@ -85,11 +85,12 @@ class Window:
         heads = self.u2.reshape(-1, size // 2)[: self.blocks, : PAGE_HEADER // 2].astype(np.int64)
         lower, upper, found = (heads[:, at // 2] for at in (_LOWER, _UPPER, _SIZE_VERSION))
         used = upper != 0
-        other = found[used & (found != size + PAGE_VERSION)]
+        other = found[used & (found != size + self._form.page_version)]
         if len(other):
             raise SetupError(
                 f"{self._file.path!r} holds pages of {other[0] & 0xFF00} bytes in layout version {other[0] & 0xFF}, "
-                f"expected {size} bytes in version {PAGE_VERSION}: strategy 'direct' cannot read them; use another"
+                f"expected {size} bytes in version {self._form.page_version}: strategy 'direct' cannot read them; "
+                "use another"
             )
         if (used & ((lower < PAGE_HEADER) | (lower > size))).any():
             raise self.damaged("line pointers leave their page")

@@ -22,6 +22,6 @@ class Direct(Workers):
     @staticmethod
     def open_source(login: Login, database: PsycopgDatabase, plan: Plan) -> OpenSource:
         """Runs in the worker process."""
-        from cerebro_db.page_source import PageSource  # NumPy and torch: not in the coordinator
+        from cerebro_db.page_source import open_pages  # NumPy and torch: not in the coordinator
 
-        return partial(PageSource, database, [column.column for column in plan.layout.columns])
+        return partial(open_pages, database, login.connect, [column.column for column in plan.layout.columns])

@@ -27,6 +27,41 @@ $body$;
 comment on function cerebro_private.save_state(integer, integer, text, integer, bytea) is
     'Write one chunk of a part (weights or rest) of a config''s state.';
 
+-- A client sends chunks by COPY into a temporary table of its session, from where one statement takes them over: on
+-- Greenplum they stay on their segment. The table belongs to the owner of these functions. One of the caller's own
+-- could have columns whose casts, or be a view whose functions, would run with that owner's rights.
+
+create or replace function cerebro_private.make_stage() returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    if to_regclass('pg_temp.cerebro_stage') is null then
+        execute 'create temporary table cerebro_stage (part text not null, chunk integer not null, data bytea not null)'
+             || cerebro_private.stage_storage();
+        alter table pg_temp.cerebro_stage alter column data set storage external;
+        grant insert on pg_temp.cerebro_stage to public;
+    end if;
+end
+$body$;
+comment on function cerebro_private.make_stage() is 'Make the temporary table by which a client sends states, once a session.';
+
+create or replace function cerebro_private.save_staged(run_id integer, mst_key integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    perform 1 from pg_class c
+      where c.oid = 'pg_temp.cerebro_stage'::regclass and c.relkind = 'r'
+        and c.relowner = (select r.oid from pg_roles r where r.rolname = current_user);
+    if not found then
+        raise exception 'temporary table cerebro_stage is not that of cerebro-db; drop it and run again'
+              using errcode = 'insufficient_privilege';
+    end if;
+    execute format('insert into cerebro_private.%I (part, chunk, data) select s.part, s.chunk, s.data'
+                 || '  from only pg_temp.cerebro_stage s', cerebro_private.state_name($1, $2));
+end
+$body$;
+comment on function cerebro_private.save_staged(integer, integer) is
+    'Write the chunks that this transaction has sent; they are the state of a config.';
+
 create or replace function cerebro_private.load_state(run_id integer, mst_key integer)
 returns table (part text, chunk integer, data bytea)
 language plpgsql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$

@@ -89,12 +89,7 @@ select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'tempora
 
 -- make_stage --
 -- Where chunks arrive by COPY, before they are handed to the catalog.
-create temporary table if not exists cerebro_stage (part text, chunk integer, data bytea)
-{heap} on commit delete rows {distributed};
-
--- plain_stage --
--- Floats do not compress: trying costs time.
-alter table pg_temp.cerebro_stage alter column data set storage external;
+select cerebro_private.make_stage();
 
 -- stage_state --
 -- Chunks as binary COPY.
@@ -102,14 +97,7 @@ copy pg_temp.cerebro_stage (part, chunk, data) from stdin (format binary);
 
 -- save_staged --
 -- Hand the chunks that arrived to the catalog.
-select cerebro_private.save_state(%(run_id)s::integer, %(mst_key)s::integer, s.part, s.chunk, s.data)
-  from pg_temp.cerebro_stage s;
-
--- save_staged_chunk --
--- Hand one of them on, where a function that is called for the rows of a table can write none.
-select cerebro_private.save_state(%(run_id)s::integer, %(mst_key)s::integer, %(part)s::text, %(chunk)s::integer
-                                , (select s.data from pg_temp.cerebro_stage s
-                                    where s.part = %(part)s::text and s.chunk = %(chunk)s::integer));
+select cerebro_private.save_staged(%(run_id)s::integer, %(mst_key)s::integer);
 
 -- save_hop --
 -- Record a finished hop with its event.

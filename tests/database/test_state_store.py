@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, List
 
+import psycopg2
 import pytest
 
 from cerebro_db import state
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Database, Row
-from cerebro_db.sqltext import Fragment
+from cerebro_db.sqltext import Fragment, query
 from cerebro_db.state import Blobs
 from cerebro_db.state_store import StateStore
 from tests import runs
@@ -38,15 +39,17 @@ class Values:
 
 
 @pytest.fixture(scope="module")
-def run_id(pg_module: PsycopgDatabase, pg_module_dsn: str) -> int:
-    """A run that was cancelled, with its state tables."""
-    runs.make_images(pg_module, "images", 40)
-    runs.pack(pg_module, "images", "packed", 1)
-    runs.make_selection(pg_module, "one", {3: (runs.MLP, runs.ADAM, "batch_size=8")})
-    running, run_id = runs.start_fit(pg_module_dsn, pg_module, "packed", "out", "one", 10_000, threads=1)
-    running.database.connection.cancel()
-    running.failed(10)
-    running.close()
+def run_id(pg_module: PsycopgDatabase) -> int:
+    """A run with one config, 3, which nobody trains."""
+    return started(pg_module)
+
+
+def started(database: PsycopgDatabase) -> int:
+    start = "select cerebro_private.start_run('s', 'p', null, 'o', 'm', 1, 'streaming', 'loss', '{}', null, null) as id"
+    run_id = int(database.rows(sql(start))[0]["id"])
+    database.rows(
+        sql("select cerebro_private.add_config(%(run_id)s::integer, 3, 1, '', '', '{}')"), run_id=run_id
+    )
     return run_id
 
 
@@ -97,3 +100,27 @@ def test_a_role_without_temporary_tables_saves_by_values(
     assert len(runs.weights(session, "out", 3)) > 0
     with connect(pg_dsn) as other:
         assert other.rows(sql("select count(*) as n from pg_class where relname = 'cerebro_stage'"))[0]["n"] == 0
+
+
+def test_what_is_staged_is_taken_from_the_catalogs_own_table_only(
+    pg: PsycopgDatabase, role: Callable[..., Any]
+) -> None:
+    """A function that a view or a cast of the caller's would call must not run with the installer's rights."""
+    alice = role("alice")()
+    run_id = started(alice)
+    took = "create function pg_temp.took() returns bytea language sql as 'select rolname::text::bytea from pg_authid'"
+    for statement in (
+        took, "create temporary view cerebro_stage as select 'rest'::text as part, 0 as chunk, pg_temp.took() as data"
+    ):
+        alice.script(sql(statement))
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege, match="is not that of cerebro-db; drop it and run again"):
+        alice.rows(query("catalog", "save_staged"), run_id=run_id, mst_key=3)
+    alice.script(sql("drop view pg_temp.cerebro_stage"))
+    store = StateStore(alice, run_id)
+    with alice.transaction():
+        store.save(3, Blobs(WEIGHTS, REST))
+    assert store.load(3) == {"weights": WEIGHTS, "rest": REST}
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        alice.script(sql("alter table pg_temp.cerebro_stage alter column data type text using 'x'"))
+    with pytest.raises(psycopg2.Error, match=f"run {run_id} does not exist or belongs to another role"):
+        role("bob")().rows(query("catalog", "save_staged"), run_id=run_id, mst_key=3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.engines import on_greenplum
 from cerebro_db.sqltext import Fragment
 from tests.decoding import decode
 from tests.preprocessing import ROWS, TRAIN, Pack, emptied, refused, relations, run
@@ -277,10 +278,12 @@ def test_a22_other_schemas_with_an_odd_search_path(pg: PsycopgDatabase, pack: Pa
 
 
 def test_a23_views_materialised_views_and_partitions(pg: PsycopgDatabase, pack: Pack) -> None:
-    run(pg, "create table a23 (id int, x float4[], y int) partition by list (y)",
-            "create table a23_0 partition of a23 for values in (0)",
-            "create table a23_1 partition of a23 for values in (1)",
-            "insert into a23 select i, array[i], i % 2 from generate_series(1, 90) i",
+    parts = ["create table a23 (id int, x float4[], y int) partition by list (y)",
+             "create table a23_0 partition of a23 for values in (0)",
+             "create table a23_1 partition of a23 for values in (1)"]
+    if on_greenplum(pg):
+        parts = [f"{parts[0]} (partition a values (0), partition b values (1))"]
+    run(pg, *parts, "insert into a23 select i, array[i], i % 2 from generate_series(1, 90) i",
             "create view a23v as select * from a23 where id < 80",
             "create materialized view a23m as select * from a23")
     for name, rows in (("a23", 90), ("a23v", 79), ("a23m", 90)):

@@ -180,12 +180,14 @@ def header(order: str, columns: int, info: int, xmin: int = 5) -> bytes:
     return struct.pack(("<" if order == "little" else ">") + "IIIHHHHHBx", xmin, 0, 0, 0, 0, 0, columns, info, 24)
 
 
-def chunk(value_id: int, seq: int, data: bytes, order: str = "little", info: int = COMMITTED) -> bytes:
-    sign = "<" if order == "little" else ">"
+def chunk(
+    value_id: int, seq: int, data: bytes, order: str = "little", info: int = COMMITTED, network: bool = False
+) -> bytes:
+    sign, little = "<" if order == "little" else ">", order == "little" and not network
     if len(data) < 20:  # a short header
-        size = bytes([(len(data) + 1) << 1 | 1 if order == "little" else 0x80 | (len(data) + 1)])
+        size = bytes([(len(data) + 1) << 1 | 1 if little else 0x80 | (len(data) + 1)])
     else:
-        size = struct.pack(sign + "I", (len(data) + 4) << 2 if order == "little" else len(data) + 4)
+        size = struct.pack("<I", (len(data) + 4) << 2) if little else struct.pack(">I", len(data) + 4)
     return header(order, 3, info) + struct.pack(sign + "Ii", value_id, seq) + size + data
 
 
@@ -193,9 +195,11 @@ def pieces(value_id: int, data: bytes) -> List[Piece]:
     return [(value_id, at // CHUNK, data[at : at + CHUNK]) for at in range(0, len(data), CHUNK)]
 
 
-def toasted(path: Path, pages: Sequence[bytes], sizes: Dict[int, int], order: str = "little") -> Toast:
+def toasted(
+    path: Path, pages: Sequence[bytes], sizes: Dict[int, int], order: str = "little", **other: int
+) -> Toast:
     path.write_bytes(b"".join(pages))
-    by = form(order=order, chunk_size=CHUNK)
+    by = form(order=order, **{"chunk_size": CHUNK, **other})
     reader = Toast(RelationFile(str(path), by), by, 9)
     reader.locate([External(size, value_id, 9) for value_id, size in sizes.items()])
     return reader
@@ -215,6 +219,39 @@ def test_chunks_lie_anywhere_between_dead_and_aborted_ones(tmp_path: Path, order
     reader = toasted(tmp_path / "t", pages, sizes, order)
     for id_, data in values.items():
         assert bytes(reader.value(External(len(data), id_, 9))) == data
+
+
+#: What Greenplum does its own way.
+GREENPLUM = {"page_version": 14, "pointer_bytes": 20, "network_order": True}
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_chunks_of_greenplum_say_their_length_in_network_order(tmp_path: Path, order: str) -> None:
+    data = content(7, "a", 455)
+    kept = [chunk(*piece, order=order, network=True) for piece in (*pieces(7, data), *pieces(8, b"short"))]
+    reader = toasted(tmp_path / "t", [page(kept, order, version=14)], {7: 455, 8: 5}, order, **GREENPLUM)
+    assert bytes(reader.value(External(455, 7, 9))) == data
+    assert bytes(reader.value(External(5, 8, 9))) == b"short"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({7: 355}, CHUNK),
+        ({3: 5, 4: 40, 7: 355}, CHUNK),
+        ({3: 5, 4: 40}, 40),  # none has a second one: any size from here on will do
+        ({}, 1),
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_size_of_chunks_is_seen_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: Dict[int, int], expected: int, apart: bool
+) -> None:
+    monkeypatch.setattr(toast, "WINDOW_BYTES", PAGE)
+    every = [chunk(*piece) for id_, size in values.items() for piece in pieces(id_, content(id_, "a", size))]
+    path = tmp_path / "t"
+    path.write_bytes(b"".join(page([each]) for each in every) if apart else page(every))
+    assert toast.measured_chunk(RelationFile(str(path), form()), form()) == expected
 
 
 def opened_pages(
@@ -296,9 +333,9 @@ def test_a_damaged_page_is_refused(tmp_path: Path, bad: bytes, error: type, mess
         toasted(tmp_path / "t", [page([chunk(1, 0, b"x" * 50)]), bad], {1: 50, 2: 50})
 
 
-def heap_row(path: Path, body: bytes, order: str = "little") -> Dict[str, Any]:
-    path.write_bytes(page([header(order, 2, COMMITTED) + body], order))
-    by = form(order=order)
+def heap_row(path: Path, body: bytes, order: str = "little", **other: int) -> Dict[str, Any]:
+    by = form(order=order, **other)
+    path.write_bytes(page([header(order, 2, COMMITTED) + body], order, by.page_version))
     columns = [Attribute("id", 4, "i"), Attribute("v", -1, "i")]
     return Heap(RelationFile(str(path), by), by, columns).row(RowVersion(0, 1, 5))
 
@@ -320,6 +357,42 @@ POINTER = struct.pack("<BBIIII", 1, 18, 1004, 1000, 7, 9)
 )
 def test_values_inline_and_pointers(tmp_path: Path, order: str, stored: bytes, value: Any) -> None:
     assert heap_row(tmp_path / "h", bytes(4) + stored, order)["v"] == value
+
+
+@pytest.mark.parametrize(
+    ("stored", "value"),
+    [
+        (b"\x84abc", b"abc"),
+        (struct.pack(">I", 7) + b"abc", b"abc"),
+        (struct.pack(">I", 304) + b"a" * 300, b"a" * 300),
+        (struct.pack("<BBxxIIII", 0x80, 20, 1004, 1000, 7, 9), External(1000, 7, 9)),
+    ],
+)
+def test_values_and_pointers_of_greenplum(tmp_path: Path, stored: bytes, value: Any) -> None:
+    assert heap_row(tmp_path / "h", bytes(4) + stored, **GREENPLUM)["v"] == value
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        struct.pack(">I", 12 | 1 << 30) + struct.pack("<I", 100) + b"abcd",
+        struct.pack("<BBxxIIII", 0x80, 20, 2004, 1000, 7, 9),
+    ],
+)
+def test_compressed_values_of_greenplum_are_refused_by_name(tmp_path: Path, stored: bytes) -> None:
+    with pytest.raises(UsageError, match="compressed by pglz"):
+        heap_row(tmp_path / "h", bytes(4) + stored, **GREENPLUM)
+
+
+def test_a_row_whose_delete_failed_is_read_and_one_that_another_deletes_is_not(tmp_path: Path) -> None:
+    deleted = struct.pack("<IIIHHHHHBx", 5, 77, 0, 0, 0, 0, 2, 0x0100, 24) + bytes(4) + b"\x09abc"
+    (tmp_path / "h").write_bytes(page([deleted, deleted[:20] + struct.pack("<H", 0x1100) + deleted[22:]]))
+    columns = [Attribute("id", 4, "i"), Attribute("v", -1, "i")]
+    heap = Heap(RelationFile(str(tmp_path / "h"), form()), form(), columns)
+    assert heap.row(RowVersion(0, 1, 5, failed=77))["v"] == b"abc"
+    for item, failed in ((1, 0), (1, 78), (2, 77)):  # the last bears the number of a group of transactions
+        with pytest.raises(RunError, match="it is deleted or updated"):
+            heap.row(RowVersion(0, item, 5, failed))
 
 
 @pytest.mark.parametrize(

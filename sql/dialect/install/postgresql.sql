@@ -1,10 +1,7 @@
 -- What PostgreSQL does its own way when cerebro-db is installed; greenplum.sql sets and creates the same names.
 
 -- Where the rows of a table of the catalog live: PostgreSQL has one place.
-\set by_run ''
-\set by_version ''
-\set by_packed_table ''
-\set by_factory ''
+\set everywhere ''
 
 -- Where a function runs that gives rows: there is one place.
 \set on_coordinator ''
@@ -22,6 +19,33 @@ comment on function cerebro_private.setting(text) is 'A setting of the session; 
 create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ''::text $sql$;
 comment on function cerebro_private.state_storage() is 'What a table of hopping state says of where its rows live.';
+
+create or replace function cerebro_private.stage_storage() returns text
+language sql immutable as $sql$ select ' on commit delete rows'::text $sql$;
+comment on function cerebro_private.stage_storage() is
+    'What the temporary table says by which states are sent: where its rows live, and how long.';
+
+create or replace function cerebro_private.system_identifier() returns bigint
+language plpgsql stable as $body$
+begin
+    return case when has_function_privilege('pg_catalog.pg_control_system()', 'execute')
+                then (select s.system_identifier from pg_catalog.pg_control_system() s) end;
+end
+$body$;
+comment on function cerebro_private.system_identifier() is
+    'Which server this is, for ever; copies and standbys of it are the same. NULL for who may not ask.';
+
+create or replace function cerebro_private.instances()
+returns table (content integer, hostname text, data_directory text, identifier bigint)
+language plpgsql stable as $body$
+begin
+    return query
+    select 0, null::text, (select s.setting from pg_catalog.pg_settings s where s.name = 'data_directory')
+         , cerebro_private.system_identifier();
+end
+$body$;
+comment on function cerebro_private.instances() is
+    'The servers that hold rows, here one: its data directory and its system identifier, NULL for who may not know.';
 
 create or replace function cerebro_private.keys_of_segments(segments integer) returns integer[]
 language sql immutable as $sql$ select array_agg(s.key order by s.key) from generate_series(0, $1 - 1) as s (key) $sql$;
