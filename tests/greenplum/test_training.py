@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence
@@ -73,7 +74,7 @@ def same_as_plain(database: PsycopgDatabase, run_id: int, output: str) -> None:
 
 def explained(database: PsycopgDatabase, statement: Fragment, types: Sequence[str], arguments: str) -> List[str]:
     """The plan of a statement as the sessions of a run have it: prepared once, its values left out."""
-    database.script(sql("set plan_cache_mode = force_generic_plan"))
+    remote.prepare(database)
     text, _ = numbered(statement)
     database.script(sql(f"prepare looked ({', '.join(types)}) as {text}"))
     rows = database.rows(sql(f"explain execute looked ({arguments})"))
@@ -94,6 +95,9 @@ PARTS = {"packed": ident("packed")}
 def test_a_statement_goes_to_one_segment_and_moves_no_rows_there(
     database: PsycopgDatabase, name: str, types: List[str], arguments: str
 ) -> None:
+    """Whatever planner the server prefers."""
+    with suppress(psycopg2.Error):  # a server may be built without it
+        database.script(sql("set optimizer = on"))
     (key,) = database.rows(sql("select __dist_key__ as key, min(buffer_id) as first from packed group by 1 limit 1"))
     parts = {"key": Fragment(str(key["key"])), "buffer": Fragment(str(key["first"])), "columns": sql("p.img, p.label")}
     plan = explained(database, query("remote", name, **PARTS, **parts), types, arguments)
