@@ -29,7 +29,6 @@ from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained
 
 
-
 def _held(name: str) -> Fragment:
     """The table of a model. Each has a name of its own: processes of a segment that only read remember names of tables
     that their session has rolled back."""
