@@ -129,3 +129,7 @@ select true as everywhere;
 -- copy_everywhere --
 -- A copy of a table, for this session, that such a function can read.
 create temporary table cerebro_validation as select * from {table};
+
+-- has_endpoints --
+-- Whether rows can be fetched from where they lie, past the server that was asked: there is one server.
+select false as useful;
