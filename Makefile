@@ -4,10 +4,10 @@ HOME_FOLDER := $(shell . scripts/home.sh && echo "$$CEREBRO_HOME")
 BIN := $(HOME_FOLDER)/venv/bin
 ARGS ?=
 
-.PHONY: help setup demo demo-flights test check bench up down clean
+.PHONY: help setup demo demo-flights demo-greenplum extension-install test check bench up down clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup:  ## install what is missing: Debian packages, virtual environment, torch, cerebro-db
 	@scripts/setup.sh
@@ -18,13 +18,22 @@ demo: setup up  ## train 16 configs on Fashion-MNIST inside a private PostgreSQL
 demo-flights: setup up  ## predict which flights are late: numbers, words and rows with NULL
 	@PATH="$(BIN):$$PATH" scripts/flights.sh
 
+demo-greenplum: export CEREBRO_DEMO_DSN = $(DSN)
+demo-greenplum: setup  ## the demo on a Greenplum whose hosts have the package: DSN='host=... user=gpadmin dbname=cerebro'
+	@PATH="$(BIN):$$PATH" scripts/demo_greenplum.sh
+
+extension-install: setup  ## put the files of create extension cerebro into a server: PG_CONFIG=/path/to/pg_config
+	@$(MAKE) --no-print-directory -C extension install PYTHON=$(BIN)/python $(if $(PG_CONFIG),PG_CONFIG=$(PG_CONFIG))
+
 test: setup  ## run the tests on throwaway servers, two files at a time; ARGS="-k name" goes to pytest
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: setup  ## lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh .ci/run; fi
+	@PATH="$(BIN):$$PATH"; if command -v shellcheck >/dev/null; then \
+		shellcheck -x scripts/*.sh extension/*.sh docker/shared/*.sh .ci/run; fi
+	@PATH="$(BIN):$$PATH"; if command -v hadolint >/dev/null; then hadolint docker/*/Dockerfile; fi
 
 bench: setup  ## measure; one JSON line per measure, fails when a bar is missed
 	@$(BIN)/python -m experiments.bench

@@ -26,8 +26,12 @@ def install(database: PsycopgDatabase) -> bool:
 
     As a superuser with all functions, when the server has plpython3u; else, and as the owner of the database
     with CREATEROLE, without those in PL/Python, which a notice says. Gives whether they are there. New sessions
-    see it on their search path. Raises SetupError, with nothing left behind.
+    see it on their search path. Where `create extension` has installed it, the extension is updated.
+    Raises SetupError, with nothing left behind.
     """
+    if database.rows(query("check", "extension")):
+        _update_extension(database)
+        return True
     found = one(database, query("check", "plpython"))
     complete = bool(found["superuser"] and found["available"])
     if not complete and found["superuser"] and found["used"]:
@@ -43,6 +47,16 @@ def install(database: PsycopgDatabase) -> bool:
             f"for these {plpython_remedy(database)}"
         )
     return complete
+
+
+def _update_extension(database: PsycopgDatabase) -> None:
+    try:
+        database.script(Fragment("alter extension cerebro update"))
+    except psycopg2.Error as error:
+        raise SetupError(
+            f"this database has cerebro-db as an extension, which was not updated: {_sentence(error)}; "
+            "its files belong on every host of the server: make -C extension install"
+        ) from error
 
 
 def uninstall(database: PsycopgDatabase) -> None:

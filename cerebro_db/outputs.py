@@ -57,10 +57,11 @@ def require_free(database: Database, made: Dict[str, Any]) -> None:
 
 def require_unchanged(database: Database, plan: Plan) -> None:
     """Before a resume: the packed rows must be those that the run began with."""
-    rows = database.rows(query("outputs", "table_oid"), schema=plan.packed.schema, name=plan.packed.name)
-    if not rows or rows[0]["oid"] != plan.packed_oid:
+    there = names.find(database, plan.packed) is not None and packing.is_packed(database, plan.packed)
+    packed = packing.read_packed(database, str(plan.packed)) if there else None
+    if packed is None or packed.packed_at != plan.packed_at:
         raise RunError(f"packed table {plan.packed} was dropped or made anew since the run began, {_NEW_RUN}")
-    now = {segment.segment_id: segment.rows for segment in packing.read_packed(database, str(plan.packed)).segments}
+    now = {segment.segment_id: segment.rows for segment in packed.segments}
     if now != {segment.segment_id: segment.rows for segment in plan.segments}:
         raise RunError(f"packed table {plan.packed} holds other rows than when the run began, {_NEW_RUN}")
 

@@ -32,6 +32,8 @@ class Packed:
 
     table: TableName
     oid: int
+    #: When it was made: unlike its oid, the same after a dump and restore.
+    packed_at: str
     layout: Layout
     rows: int
     #: Segments that hold rows, in order.
@@ -53,6 +55,7 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
     return Packed(
         table=table,
         oid=one(database, query("packing", "oid"), table=names.literal(table))["oid"],
+        packed_at=summary["packed_at"],
         layout=layout,
         rows=sum(segment.rows for segment in segments),
         segments=segments,
@@ -115,7 +118,9 @@ def _complaint(database: Database, table: TableName) -> str:
     summary = table.suffixed(SUMMARY)
     if names.find(database, summary) is None:
         return f"its summary {summary} does not exist"
-    if names.columns(database, summary).get("layout") != "json":
-        return f"its summary {summary} has no column layout, so another product or version made it"
+    kinds = names.columns(database, summary)
+    for column, kind in (("layout", "json"), ("packed_at", "timestamp with time zone")):
+        if kinds.get(column) != kind:
+            return f"its summary {summary} has no column {column} of type {kind}, so another product or version made it"
     rows = one(database, query("packing", "count_rows", table=summary.sql()))["rows"]
     return "" if rows == 1 else f"its summary {summary} has {rows} rows, expected 1"

@@ -48,7 +48,8 @@ class SegmentPlan:
 class Plan:
     source: TableName
     packed: TableName
-    packed_oid: int
+    #: When the packed table was made; what was dumped and restored is the same table, under another oid.
+    packed_at: str
     validation: Optional[TableName]
     layout: Layout
     segments: Tuple[SegmentPlan, ...]

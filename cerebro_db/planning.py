@@ -92,7 +92,7 @@ def plan_fit(
     plan = Plan(
         source=source,
         packed=packed.table,
-        packed_oid=packed.oid,
+        packed_at=packed.packed_at,
         validation=validation.table if validation else None,
         layout=packed.layout,
         segments=tuple(SegmentPlan(s.segment_id, s.dist_key, s.rows) for s in packed.segments),

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The main demo: 16 configs on Fashion-MNIST, trained inside PostgreSQL, from raw rows to predictions.
+# The main demo: 16 configs on Fashion-MNIST, trained inside the database, from raw rows to predictions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/job.sh
@@ -18,8 +18,9 @@ step "Make 16 configs"
 sql 30_configs.sql
 
 step "Train them, 2 epochs, with validation; Ctrl-C stops, 'cerebro-db resume' goes on"
-cerebro-db fit fashion_train_packed fashion_models fashion_configs --echo \
-    --iterations 2 --validation fashion_test_packed --name 'Fashion-MNIST demo' --dsn "$dsn"
+train fashion_train_packed fashion_models fashion_configs --echo \
+    --iterations 2 --validation fashion_test_packed --name 'Fashion-MNIST demo'
+client 70_client.sql
 
 step "Leaderboard"
 sql 50_leaderboard.sql

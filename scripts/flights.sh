@@ -18,8 +18,8 @@ step "Make 8 configs"
 sql 30_configs.sql
 
 step "Train them, 2 epochs, with validation; Ctrl-C stops, 'cerebro-db resume' goes on"
-cerebro-db fit flights_train_packed flights_models flights_configs --echo \
-    --iterations 2 --validation flights_test_packed --name 'Flights demo' --dsn "$dsn"
+train flights_train_packed flights_models flights_configs --echo \
+    --iterations 2 --validation flights_test_packed --name 'Flights demo'
 
 step "Leaderboard"
 sql 50_leaderboard.sql

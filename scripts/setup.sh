@@ -7,6 +7,8 @@ umask 022  # the server's user must be able to read the virtual environment
 here=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/home.sh
 . "$here/scripts/home.sh"
+# shellcheck source=scripts/python.sh
+. "$here/scripts/python.sh"
 torch=${TORCH:-2.13.0}
 venv=$CEREBRO_HOME/venv
 log=$CEREBRO_HOME/setup.log
@@ -88,18 +90,9 @@ install_packages() {
 
 # -- the virtual environment
 
-minor_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
-
-# Minor version of the Python that plpython3 embeds; its packages must be for that one.
-linked_minor() {
-    local library
-    library=/usr/lib/postgresql/$(fitting_major)/lib/plpython3.so
-    grep -aoE 'libpython3\.[0-9]+' "$library" | head -n 1 | sed 's/libpython//'
-}
-
 make_environment() {
     local linked python=/usr/bin/python3
-    linked=$(linked_minor)
+    linked=$(linked_minor "/usr/lib/postgresql/$(fitting_major)/lib/plpython3.so")
     [ "$(minor_of $python)" = "$linked" ] || python=/usr/bin/python$linked
     [ -x "$python" ] ||
         fail "plpython3 embeds Python $linked, and $python is not here; /usr/bin/python3 is $(minor_of /usr/bin/python3)"

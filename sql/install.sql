@@ -5,6 +5,7 @@
 begin;
 set local client_min_messages = warning;
 
+\ir include/not_as_extension.sql
 \ir schema/00_python.sql
 \ir include/sql_only.sql
 

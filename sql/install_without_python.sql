@@ -6,6 +6,7 @@
 begin;
 set local client_min_messages = warning;
 
+\ir include/not_as_extension.sql
 \ir include/sql_only.sql
 \ir schema/90_grants.sql
 commit;

@@ -4,6 +4,7 @@
 begin;
 set local client_min_messages = warning;
 
+drop extension if exists cerebro cascade;
 drop schema if exists cerebro cascade;
 drop schema if exists cerebro_private cascade;
 

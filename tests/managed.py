@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import subprocess
+import sys
+import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from cerebro_db.client import connect, make_dsn
 from cerebro_db.postgres import Binaries, find_binaries
 from cerebro_db.sqltext import Fragment, ident
 
+ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = Fragment(
     "select count(*)::int as functions from pg_proc p join pg_language l on l.oid = p.prolang"
     " where l.lanname like 'plpython%%'"
@@ -37,36 +40,58 @@ class Managed:
 
 @contextmanager
 def server_without_python(folder: Path) -> Iterator[str]:
-    """DSN of a throwaway server whose installation lacks plpython3u: this machine's, with links to all other files."""
-    binaries = _without_python(find_binaries(), folder)
+    """DSN of a throwaway server whose installation lacks plpython3u."""
+    with server_of(private_installation(folder, without="plpython")) as dsn:
+        yield dsn
+
+
+@contextmanager
+def server_with_extension(**settings: str) -> Iterator[str]:
+    """DSN of a throwaway server into whose installation make has put the extension's files."""
+    with tempfile.TemporaryDirectory(prefix="cerebro-extension-", dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)  # the server's user must get in
+        binaries = private_installation(Path(folder))
+        words = ["make", "-s", "-C", str(ROOT / "extension"), "install", f"PYTHON={sys.executable}"]
+        subprocess.run([*words, f"PG_CONFIG={binaries.program('pg_config')}"], check=True, stdout=subprocess.DEVNULL)
+        with server_of(binaries, **settings) as dsn:
+            yield dsn
+
+
+@contextmanager
+def server_of(binaries: Binaries, **settings: str) -> Iterator[str]:
+    """DSN of a throwaway server of this installation, as superuser."""
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:  # for the start only: other clusters take the usual programs
             patch.setattr(cluster, "find_binaries", lambda *_: binaries)
-            started = stack.enter_context(cluster.temporary_cluster({"shared_buffers": "64MB"}))
+            started = stack.enter_context(cluster.temporary_cluster({"shared_buffers": "64MB", **settings}))
         yield started.dsn("postgres")
 
 
-def _without_python(given: Binaries, folder: Path) -> Binaries:
-    """A server finds its files beside its program, so a copied program under the same suffix takes these links."""
+def private_installation(folder: Path, without: str = "") -> Binaries:
+    """This machine's installation once more, with an `extension` folder to write to, and less files of some name.
+
+    A server finds its files beside its program, so a copied program under the same suffix takes links to all others.
+    """
+    given = find_binaries()
     bindir, sharedir, libdir = (Path(_config(given, option)) for option in ("--bindir", "--sharedir", "--pkglibdir"))
     root = Path(os.path.commonpath((bindir, sharedir, libdir)))
     bin_copy = folder / bindir.relative_to(root)
     bin_copy.mkdir(parents=True)
     for program in ("postgres", "initdb", "pg_ctl", "pg_config"):
         shutil.copy2(bindir / program, bin_copy / program)
-    _link(sharedir, folder / sharedir.relative_to(root), but="extension")
-    for place in (sharedir / "extension", libdir):
-        _link(place, folder / place.relative_to(root))
+    for place in (sharedir, sharedir / "extension", libdir):
+        _link(place, folder / place.relative_to(root), without)
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)
     return Binaries(bin_copy, given.version)
 
 
-def _link(source: Path, target: Path, but: str = "") -> None:
+def _link(source: Path, target: Path, without: str) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for entry in source.iterdir():
-        if "plpython" not in entry.name and entry.name != but:
+        left_out = without and without in entry.name
+        if not left_out and entry.name != "extension":
             (target / entry.name).symlink_to(entry)
 
 

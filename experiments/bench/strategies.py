@@ -15,7 +15,7 @@ from experiments.bench.hops import Job, compare
 from experiments.bench.measure import Measure
 from experiments.bench.raw_loop import Config, RawLoops
 
-ROWS, TURNS = 10000, 1
+ROWS, TURNS = 10000, 2
 MODELS, BATCHES, RATES, DECAYS = ["mlp", "cnn"], [64, 256], [1e-3, 1e-4], [0.0, 1e-4]
 BARS = {"in_rdbms": 0.95, "hybrid": 0.95, "streaming": 0.85, "export": 0.95, "direct": 0.95}
 #: in_rdbms over export, wall time of a whole fit; the better of WALLS fits of each.

@@ -43,6 +43,10 @@ select (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_u
                  join pg_catalog.pg_namespace n on n.oid = p.pronamespace
                 where n.nspname = 'cerebro' and p.proname = 'madlib_mop_check') as used;
 
+-- extension --
+-- The version of the extension, where create extension has installed cerebro.
+select e.extversion as version from pg_catalog.pg_extension e where e.extname = 'cerebro';
+
 -- facts_here --
 -- What the process of this session finds on its host, as JSON.
 select cerebro_private.facts_here() as facts;

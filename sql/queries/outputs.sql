@@ -1,9 +1,3 @@
--- table_oid --
--- The identity of a table.
-select c.oid::bigint as oid
-  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
- where n.nspname = %(schema)s::text and c.relname = %(name)s::text;
-
 -- drop --
 -- Remove an output of the earlier fit that a warm start replaces.
 drop table {table};

@@ -148,7 +148,7 @@ select %(source_table)s::text as source_table, %(output_table)s::text as output_
      , %(num_classes)s::integer[] as num_classes, %(distribution_rules)s::text as distribution_rules
      , %(layout)s::json as layout, %(rows)s::bigint as rows, %(segments)s::integer as segments
      , %(seed)s::integer as seed, %(nulls)s::text as nulls, %(dropped_rows)s::bigint as dropped_rows
-     , %(imputed)s::json as imputed
+     , %(imputed)s::json as imputed, clock_timestamp() as packed_at
 {replicated};
 
 -- unseen_labels --
@@ -160,7 +160,9 @@ select distinct s.label::text as label
 
 -- read_summary --
 -- What reading a packed table needs from its summary.
-select s.source_table, s.layout::text as layout, s.rows, s.segments, s.seed from {summary} s;
+select s.source_table, s.layout::text as layout, s.rows, s.segments, s.seed
+     , to_char(s.packed_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') as packed_at
+  from {summary} s;
 
 -- training_summary --
 -- What packing validation rows like training rows needs.
