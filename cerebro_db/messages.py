@@ -12,8 +12,8 @@ a hop sends a message with each statement, JSON with bytes beside it, and gets a
     {"do": "take", "token"}                              -> {"answer": "chunks", "chunks", "more"}, their bytes
 
     {"answer": "wants", "buffers"}      send these buffers as "rows", in any order
-    {"answer": "up"}                    the segment can take a hop
-    {"answer": "finished", "visited", "state_bytes", "chunks", "more"}, the bytes of the new state's first chunks
+    {"answer": "up", "pid"}             the segment can take a hop
+    {"answer": "finished", "pid", "visited", "state_bytes", "chunks", "more"}, bytes of the new state's first chunks
     {"answer": "unknown"}               no trainer of this name: the process is a new one
     {"answer": "failed", "message", "sqlstate"}          an error of ours
 

@@ -54,9 +54,9 @@ class PageSource:
     def __init__(self, database: Database, columns: Sequence[str], table: TableName, dist_key: Optional[int]) -> None:
         _check_server(database)
         _check_relation(database, table)
-        folders = _folders(database, table)
+        instances = _instances(database, table)
         form = Format(**one(database, dialect(database, "page_format")), order=sys.byteorder)
-        files = _files(database, table, folders, columns)
+        files = _files(database, table, instances, columns)
         found = _located(database, table, columns, dist_key)
         database.rows(query("pages", "checkpoint"), table=names.literal(table))
         self.rows: Sequence[int] = [row["rows"] for row in found]
@@ -69,7 +69,7 @@ class PageSource:
             here.append(RowVersion(row["block"], row["item"], row["xmin"], row["failed"]))
         self._readers: Dict[int, TableReader] = {}
         for content, here in places.items():
-            check_cluster(folders[content]["data_directory"], folders[content]["identifier"], form, _name(folders[content]))
+            _check_is_here(instances[content], form)
             self._readers[content] = TableReader(files[content], form, here, tuple(columns))
 
     def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
@@ -89,24 +89,23 @@ def _check_server(database: Database) -> None:
         raise SetupError("strategy 'direct' needs a primary server, but this one is a standby; use another strategy")
 
 
-def _folders(database: Database, table: TableName) -> Dict[int, Row]:
-    """The data directory of each instance of the server, and what tells it from others, when both may be known."""
+def _instances(database: Database, table: TableName) -> Dict[int, Row]:
+    """The instances of the server that hold rows, by number, when their directories may be known."""
     found = database.rows(query("pages", "server"), table=names.literal(table))
     for row in found:
         if row["data_directory"] is None or not row["may_checkpoint"]:
-            lacks = "see the server's data_directory" if row["may_checkpoint"] else "have the server write by CHECKPOINT"
+            see, write = "see the server's data_directory", "have the server write by CHECKPOINT"
             raise SetupError(
-                f"strategy 'direct' must {lacks}, which role {row['owner']!r} that installed cerebro-db may not; have a "
-                "superuser run 'cerebro-db install', or use another strategy"
+                f"strategy 'direct' must {see if row['may_checkpoint'] else write}, which role {row['owner']!r} that "
+                "installed cerebro-db may not; have a superuser run 'cerebro-db install', or use another strategy"
             )
     return {row["content"]: row for row in found}
 
 
-def _name(folder: Row) -> str:
-    """An instance of the server, in words."""
-    if folder["hostname"] is None:
-        return "the server"
-    return f"segment {folder['content']} of the server, which is on host {folder['hostname']!r}"
+def _check_is_here(instance: Row, form: Format) -> None:
+    one_of_many = f"segment {instance['content']}, which is on host {instance['hostname']!r},"
+    name = "the server" if instance["hostname"] is None else one_of_many
+    check_cluster(instance["data_directory"], instance["identifier"], form, name)
 
 
 def _check_relation(database: Database, table: TableName) -> None:
@@ -135,7 +134,7 @@ def _check_relation(database: Database, table: TableName) -> None:
 
 
 def _files(
-    database: Database, table: TableName, folders: Dict[int, Row], columns: Sequence[str]
+    database: Database, table: TableName, instances: Dict[int, Row], columns: Sequence[str]
 ) -> Dict[int, TableFiles]:
     """Where the table lies in each instance of the server."""
     found = database.rows(query("pages", "attributes"), table=names.literal(table))
@@ -143,7 +142,7 @@ def _files(
     attributes = tuple(Attribute(row["name"], row["length"], row["align"]) for row in found)
     files = {}
     for row in database.rows(dialect(database, "page_files"), table=names.literal(table)):
-        folder = folders[row["content"]]["data_directory"]
+        folder = instances[row["content"]]["data_directory"]
         toast = os.path.join(folder, row["toast"]) if row["toast"] else None
         files[row["content"]] = TableFiles(os.path.join(folder, row["heap"]), toast, row["toast_oid"], attributes)
     return files

@@ -36,6 +36,7 @@ _STEADY = {
     "enable_nestloop": "off",
     "enable_mergejoin": "off",
     "optimizer": "off",
+    "join_collapse_limit": "1",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -153,7 +154,7 @@ class Resident:
             yield list(range(len(self._ids)))
             self._trainer.rows.keep(self._gathered())
         self._up = True
-        return Message({"answer": "up"})
+        return Message({"answer": "up", "pid": os.getpid()})
 
     def _hop(self, visit: Visit, state: Dict[str, bytes]) -> Course:
         trainer = self._trainer
@@ -167,7 +168,8 @@ class Resident:
         blobs = trainee.dump()
         trainer.keep(visit, trainee, blobs.size)
         self._outgoing, self._owed = packets(blobs.chunks()), blobs.size
-        return self._taken({"answer": "finished", "visited": asdict(visited), "state_bytes": blobs.size})
+        answer = {"answer": "finished", "pid": os.getpid(), "visited": asdict(visited), "state_bytes": blobs.size}
+        return self._taken(answer)
 
     def _windows(self, visit: Visit, visiting: Visiting) -> Generator[List[int], None, None]:
         """Train on windows that come one after the other."""

@@ -198,8 +198,8 @@ def _clone(server: str, template: str, python_path: Optional[str]) -> Iterator[s
     _create(server, name, template)
     _set_python_path(server, name, python_path)
     with connect(make_dsn(server, dbname=name)) as database:
-        # A clone has the template's objects, not its settings; installing again sets the search path.
-        install(database)
+        # A clone has the template's objects, not its settings.
+        database.script(Fragment(f'alter database {ident(name)} set search_path = "$user", public, cerebro'))
         set_segments(database, name, SEGMENTS)
     yield make_dsn(server, dbname=name)
     _drop(server, name)

@@ -10,6 +10,7 @@ import psycopg2
 import pytest
 
 from cerebro_db.client import PsycopgDatabase
+from cerebro_db.engines import dialect
 from cerebro_db.errors import CerebroError
 from cerebro_db.packing import PackOptions, PackRequest, ValidationRequest, pack_training, pack_validation
 from cerebro_db.sqltext import Fragment, fill, ident
@@ -119,6 +120,13 @@ def pack_images(database: PsycopgDatabase, rows: int) -> None:
     """Tables raw, of IMAGES, and packed, in buffers of 40 rows."""
     run(database, "create table raw as " + IMAGES.format(rows))
     train_by_python(database, "raw", "packed", "y", "img", buffer_size=40)
+
+
+def key_of(database: PsycopgDatabase, segment: Optional[int], segments: int = 2) -> Optional[int]:
+    """The __dist_key__ of one of so many segments; None for all, 99 for a segment that no table has."""
+    if segment is None or segment >= segments:
+        return segment
+    return int(database.rows(dialect(database, "keys_of_segments"), segments=segments)[segment]["key"])
 
 
 def relations(database: PsycopgDatabase) -> List[str]:

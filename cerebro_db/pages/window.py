@@ -89,7 +89,8 @@ class Window:
         if len(other):
             raise SetupError(
                 f"{self._file.path!r} holds pages of {other[0] & 0xFF00} bytes in layout version {other[0] & 0xFF}, "
-                f"expected {size} bytes in version {self._form.page_version}: strategy 'direct' cannot read them; use another"
+                f"expected {size} bytes in version {self._form.page_version}: strategy 'direct' cannot read them; "
+                "use another"
             )
         if (used & ((lower < PAGE_HEADER) | (lower > size))).any():
             raise self.damaged("line pointers leave their page")

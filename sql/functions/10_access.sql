@@ -31,11 +31,11 @@ comment on function cerebro_private.lock_class() is
 create or replace function cerebro_private.coordinated_runs() returns integer[]
 language plpgsql stable as $body$
 begin
-    return array(select l.objid::bigint::integer
-                   from pg_catalog.pg_locks l
-                   join pg_catalog.pg_database d on d.oid = l.database
-                  where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-                    and l.classid = cerebro_private.lock_class()::oid and d.datname = current_database());
+    return (select coalesce(array_agg(l.objid::bigint::integer), '{}')
+              from pg_catalog.pg_locks l
+              join pg_catalog.pg_database d on d.oid = l.database
+             where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+               and l.classid = cerebro_private.lock_class()::oid and d.datname = current_database());
 end
 $body$;
 comment on function cerebro_private.coordinated_runs() is

@@ -6,7 +6,7 @@
 create table if not exists cerebro_private.version (
     version text primary key
   , installed_at timestamptz not null default clock_timestamp()
-) :by_version;
+) :everywhere;
 comment on table cerebro_private.version is 'The version of cerebro-db installed in this database; one row.';
 
 delete from cerebro_private.version where version <> '0.1.0';
@@ -40,7 +40,7 @@ create table if not exists cerebro_private.run (
   , cancel_wished boolean not null default false
   , started_at timestamptz not null default clock_timestamp()
   , trained_at timestamptz
-) :by_run;
+) :everywhere;
 do $body$
 begin  -- an installation of before has the table without it
     if not exists (select 1 from pg_catalog.pg_attribute a
@@ -61,7 +61,7 @@ comment on column cerebro_private.run.status is
 create table if not exists cerebro_private.delivery (
     run_id integer primary key references cerebro_private.run on delete cascade
   , finished_at timestamptz not null default clock_timestamp()
-) :by_run;
+) :everywhere;
 do $body$
 begin  -- an installation of before has it in the run
     if exists (select 1 from pg_catalog.pg_attribute a
@@ -86,7 +86,7 @@ create table if not exists cerebro_private.config (
         check (status in ('waiting', 'finished', 'diverged', 'failed'))
   , error text
   , primary key (run_id, mst_key)
-) :by_run;
+) :everywhere;
 comment on table cerebro_private.config is 'One architecture with one set of hyper-parameters in a run.';
 
 create table if not exists cerebro_private.segment (
@@ -95,7 +95,7 @@ create table if not exists cerebro_private.segment (
   , dist_key integer not null
   , row_count bigint not null
   , primary key (run_id, segment_id)
-) :by_run;
+) :everywhere;
 comment on table cerebro_private.segment is 'Where a part of the rows of a run lives; segments without rows are left out.';
 
 create table if not exists cerebro_private.event (
@@ -110,7 +110,7 @@ create table if not exists cerebro_private.event (
   , reason text
   , happened_at timestamptz not null default clock_timestamp()
   , primary key (run_id, event_id)
-) :by_run;
+) :everywhere;
 comment on table cerebro_private.event is 'The log that the scheduler folds: resuming a run is replaying it in order of event_id.';
 comment on column cerebro_private.event.epoch is 'Epoch of the hop, from 1; for config_added the number of epochs asked for.';
 comment on column cerebro_private.event.seconds is 'hop_finished: duration of the hop [s].';
@@ -136,7 +136,7 @@ create table if not exists cerebro_private.hop (
   , started_at timestamptz not null
   , finished_at timestamptz not null default clock_timestamp()
   , primary key (run_id, mst_key, epoch, segment_id)
-) :by_run;
+) :everywhere;
 comment on table cerebro_private.hop is 'Finished hops: one config visiting one segment once in one epoch.';
 comment on column cerebro_private.hop.loss is 'Mean training loss over the rows of this hop, from the training pass itself.';
 comment on column cerebro_private.hop.metric is 'Mean training metric over the rows of this hop; NULL without a metric.';
@@ -152,7 +152,7 @@ create table if not exists cerebro_private.packed (
   , request text not null
   , owner name not null
   , created_at timestamptz not null default clock_timestamp()
-) :by_packed_table;
+) :everywhere;
 comment on table cerebro_private.packed is 'Packed copies that madlib_mop_fit made itself, reused while the source is unchanged.';
 comment on column cerebro_private.packed.fingerprint is 'Count and hash over row versions of the source; see packing.fingerprint.';
 comment on column cerebro_private.packed.request is 'Columns and options that the copy was packed with, as JSON.';
@@ -161,6 +161,6 @@ create table if not exists cerebro_private.factory (
     factory text primary key
   , registered_by name not null
   , registered_at timestamptz not null default clock_timestamp()
-) :by_factory;
+) :everywhere;
 comment on table cerebro_private.factory is
     'Code that an architecture may name, as package.module:function; only cerebro_admin extends the list.';

@@ -162,7 +162,7 @@ class Trained:
             self._dsn, case.packed, output, f"configs_{number}", case.epochs,
             validation_table=case.validation, strategy=strategy, options={"threads": 1, **case.options},
         )  # fmt: skip
-        stored = self._database.rows(sql(f"select mst_key, model_weights, optimizer_state from {output}"))
+        stored = self._database.rows(sql(f"select mst_key, model_weights, optimizer_state from {output} order by 1"))
         hops = runs.hops(self._database, run.run_id)
         return Outcome(
             {row["mst_key"]: (bytes(row["model_weights"]), bytes(row["optimizer_state"])) for row in stored},

@@ -18,7 +18,7 @@ from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.packed import read_packed
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.sqltext import Fragment, TableName
-from tests.preprocessing import IMAGES, TABULAR, emptied, pack_images, run, train_by_python
+from tests.preprocessing import IMAGES, TABULAR, emptied, key_of, pack_images, run, train_by_python
 from tests.support import wait_until
 
 NAME = "cerebro_test_reader"
@@ -34,9 +34,9 @@ def opened(db: PsycopgDatabase, pg_module_dsn: str) -> Iterator[Callable[..., Co
     """Opens sources, whose sessions bear NAME, and looks that none is left in the end."""
     made: List[CopySource] = []
 
-    def make(columns: List[str], dist_key: Optional[int] = None, ahead: int = AHEAD) -> CopySource:
+    def make(columns: List[str], segment: Optional[int] = None, ahead: int = AHEAD) -> CopySource:
         reader = partial(connect, pg_module_dsn, application_name=NAME)
-        made.append(CopySource(db, reader, columns, TableName.parse("packed"), dist_key, ahead))
+        made.append(CopySource(db, reader, columns, TableName.parse("packed"), key_of(db, segment), ahead))
         return made[-1]
 
     yield make
@@ -54,9 +54,9 @@ def plain(buffers: Iterator[Any]) -> List[Dict[str, bytes]]:
 
 
 def through(
-    db: PsycopgDatabase, dist_key: Optional[int], numbers: Optional[List[int]] = None
+    db: PsycopgDatabase, segment: Optional[int], numbers: Optional[List[int]] = None
 ) -> List[Dict[str, bytes]]:
-    return plain(PackedSource(db, columns_of(db), TableName.parse("packed"), dist_key).read(numbers))
+    return plain(PackedSource(db, columns_of(db), TableName.parse("packed"), key_of(db, segment)).read(numbers))
 
 
 def readers(db: PsycopgDatabase) -> List[Dict[str, Any]]:
@@ -74,28 +74,28 @@ def gone(db: PsycopgDatabase) -> None:
 # -- the same bytes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dist_key", [None, 0, 1])
+@pytest.mark.parametrize("segment", [None, 0, 1])
 @pytest.mark.parametrize("table", [IMAGES, TABULAR], ids=["images", "tabular"])
 def test_the_same_bytes(
-    db: PsycopgDatabase, opened: Callable[..., CopySource], table: str, dist_key: Optional[int]
+    db: PsycopgDatabase, opened: Callable[..., CopySource], table: str, segment: Optional[int]
 ) -> None:
     run(db, "create table raw as " + table.format(900))
     train_by_python(db, "raw", "packed", "y", "img" if table == IMAGES else "a, b, w, f, v", buffer_size=40)
-    source = opened(columns_of(db), dist_key)
-    assert plain(source.read(None)) == through(db, dist_key)
+    source = opened(columns_of(db), segment)
+    assert plain(source.read(None)) == through(db, segment)
     order = list(range(len(source.rows)))
     for seed in (1, 1, 2):  # the same order again comes from the reader that went on with it
         random.Random(seed).shuffle(order := sorted(order))
-        assert plain(source.read(order)) == through(db, dist_key, order)
+        assert plain(source.read(order)) == through(db, segment, order)
 
 
 def test_a_segment_of_no_rows_and_of_one(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
     pack_images(db, 2)
     run(db, "delete from packed where buffer_id = 1")
-    assert [list(opened(["img", "y"], key).rows) for key in (0, 1, 99)] == [[1], [], []]
-    for key in (0, 1, 99):
-        assert plain(opened(["img", "y"], key).read(None)) == through(db, key)
-        assert list(opened(["img", "y"], key).read([])) == []
+    assert [list(opened(["img", "y"], segment).rows) for segment in (0, 1, 99)] == [[1], [], []]
+    for segment in (0, 1, 99):
+        assert plain(opened(["img", "y"], segment).read(None)) == through(db, segment)
+        assert list(opened(["img", "y"], segment).read([])) == []
 
 
 def test_segment_rows_give_the_same_batches(db: PsycopgDatabase, opened: Callable[..., CopySource]) -> None:
@@ -108,7 +108,7 @@ def test_segment_rows_give_the_same_batches(db: PsycopgDatabase, opened: Callabl
 
     found = epoch(opened(["img", "y"], 0))
     assert len(found) == 3 * 17
-    assert found == epoch(PackedSource(db, ["img", "y"], TableName.parse("packed"), 0))
+    assert found == epoch(PackedSource(db, ["img", "y"], TableName.parse("packed"), key_of(db, 0)))
 
 
 def test_names_that_want_quoting(db: PsycopgDatabase, pg_module_dsn: str) -> None:
@@ -145,12 +145,12 @@ def test_the_reader_is_ahead_by_the_bytes_it_may_and_no_more(
     gone(db)
 
 
-@pytest.mark.parametrize("dist_key", [None, 0])
+@pytest.mark.parametrize("segment", [None, 0])
 def test_a_consumer_that_stops_early_leaves_nothing(
-    db: PsycopgDatabase, opened: Callable[..., CopySource], dist_key: Optional[int]
+    db: PsycopgDatabase, opened: Callable[..., CopySource], segment: Optional[int]
 ) -> None:
     pack_images(db, 1200)
-    buffers = opened(["img", "y"], dist_key).read(None)
+    buffers = opened(["img", "y"], segment).read(None)
     next(buffers)
     assert len(readers(db)) == 1
     buffers.close()

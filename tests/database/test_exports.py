@@ -17,7 +17,7 @@ from cerebro_db.export_files import ExportSource
 from cerebro_db.packed import read_packed
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.sqltext import Fragment, TableName
-from tests.preprocessing import IMAGES, TABULAR, emptied, pack_images, run, train_by_python
+from tests.preprocessing import IMAGES, TABULAR, emptied, key_of, pack_images, run, train_by_python
 from tests.support import wait_until
 
 
@@ -34,10 +34,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def opened(db: PsycopgDatabase, pg_module_dsn: str) -> Callable[..., ExportSource]:
-    def make(dist_key: Optional[int] = None, database: PsycopgDatabase = db) -> ExportSource:
+    def make(segment: Optional[int] = None, database: PsycopgDatabase = db) -> ExportSource:
         layout = read_packed(db, "packed").layout
         session = partial(connect, pg_module_dsn)
-        return exports.open_export(database, session, layout, TableName.parse("packed"), dist_key)
+        return exports.open_export(database, session, layout, TableName.parse("packed"), key_of(db, segment))
 
     return make
 
@@ -47,10 +47,10 @@ def plain(buffers: Iterator[Any]) -> List[Dict[str, bytes]]:
 
 
 def through(
-    db: PsycopgDatabase, dist_key: Optional[int], numbers: Optional[List[int]] = None
+    db: PsycopgDatabase, segment: Optional[int], numbers: Optional[List[int]] = None
 ) -> List[Dict[str, bytes]]:
     columns = [column.column for column in read_packed(db, "packed").layout.columns]
-    return plain(PackedSource(db, columns, TableName.parse("packed"), dist_key).read(numbers))
+    return plain(PackedSource(db, columns, TableName.parse("packed"), key_of(db, segment)).read(numbers))
 
 
 def versions(folder: Path) -> Dict[str, int]:
@@ -58,23 +58,23 @@ def versions(folder: Path) -> Dict[str, int]:
     return {str(path.parent.relative_to(folder)): path.stat().st_ino for path in folder.rglob("index.json")}
 
 
-@pytest.mark.parametrize("dist_key", [None, 0, 1])
+@pytest.mark.parametrize("segment", [None, 0, 1])
 @pytest.mark.parametrize("table", [IMAGES, TABULAR], ids=["images", "tabular"])
 def test_the_same_bytes(
-    db: PsycopgDatabase, opened: Callable[..., ExportSource], table: str, dist_key: Optional[int]
+    db: PsycopgDatabase, opened: Callable[..., ExportSource], table: str, segment: Optional[int]
 ) -> None:
     run(db, "create table raw as " + table.format(900))
     train_by_python(db, "raw", "packed", "y", "img" if table == IMAGES else "a, b, w, f, v", buffer_size=40)
-    source = opened(dist_key)
-    assert plain(source.read(None)) == through(db, dist_key)
+    source = opened(segment)
+    assert plain(source.read(None)) == through(db, segment)
     order = list(reversed(range(len(source.rows))))
-    assert plain(source.read(order)) == through(db, dist_key, order)
+    assert plain(source.read(order)) == through(db, segment, order)
 
 
 def test_a_segment_of_no_rows_and_of_one(db: PsycopgDatabase, opened: Callable[..., ExportSource]) -> None:
     pack_images(db, 2)
     run(db, "delete from packed where buffer_id = 1")
-    assert [list(opened(key).rows) for key in (0, 1, 99)] == [[1], [], []]
+    assert [list(opened(segment).rows) for segment in (0, 1, 99)] == [[1], [], []]
     assert plain(opened(0).read(None)) == through(db, 0)
     assert plain(opened(1).read(None)) == []
 
@@ -141,7 +141,7 @@ def test_other_columns_are_another_export(db: PsycopgDatabase, folder: Path, pg_
     less = replace(layout, inputs=())
     session = partial(connect, pg_module_dsn)
     for each in (layout, less):
-        found = exports.open_export(db, session, each, TableName.parse("packed"), 0)
+        found = exports.open_export(db, session, each, TableName.parse("packed"), key_of(db, 0))
         assert set(next(found.read(None))) == {column.column for column in each.columns}
 
 
@@ -165,7 +165,7 @@ def test_no_session_is_left(db: PsycopgDatabase, folder: Path, pg_module_dsn: st
     pack_images(db, 600)
     layout = read_packed(db, "packed").layout
     session = partial(connect, pg_module_dsn, application_name="cerebro_test_export")
-    exports.open_export(db, session, layout, TableName.parse("packed"), 0)
+    exports.open_export(db, session, layout, TableName.parse("packed"), key_of(db, 0))
     exports.open_export(db, session, layout, TableName.parse("packed"), None)
     sessions = "select pid from pg_stat_activity where application_name = 'cerebro_test_export'"
     wait_until(lambda: db.rows(Fragment(sessions)) == [], 10, "the exporter's session is gone")
@@ -177,23 +177,24 @@ def test_who_may_not_read_the_table_gets_no_export_of_it(
     pack_images(pg, 600)
     alice = role("alice")()
     layout, table = read_packed(pg, "packed").layout, TableName.parse("packed")
-    exports.open_export(pg, partial(connect, pg_dsn), layout, table, 0)
+    exports.open_export(pg, partial(connect, pg_dsn), layout, table, key_of(pg, 0))
     for grant in ("select 1", "grant select (buffer_id, __dist_key__, ctid, xmin) on packed to public"):
         run(pg, grant)
         with pytest.raises(UsageError, match="table packed may not be read by this role; have its owner grant"):
-            exports.open_export(alice, partial(connect, pg_dsn), layout, table, 0)
+            exports.open_export(alice, partial(connect, pg_dsn), layout, table, key_of(pg, 0))
     run(pg, "grant select on packed to public")
-    assert sum(exports.open_export(alice, partial(connect, pg_dsn), layout, table, 0).rows) == 300
+    assert sum(exports.open_export(alice, partial(connect, pg_dsn), layout, table, key_of(pg, 0)).rows) == 300
 
 
+@pytest.mark.postgresql("Greenplum 6 has no row security")
 def test_who_sees_other_rows_gets_another_export(pg: PsycopgDatabase, pg_dsn: str, role: Callable[..., Any]) -> None:
     pack_images(pg, 600)
     bob = role("bob")
     layout, table = read_packed(pg, "packed").layout, TableName.parse("packed")
-    exports.open_export(pg, partial(connect, pg_dsn), layout, table, 0)
+    exports.open_export(pg, partial(connect, pg_dsn), layout, table, key_of(pg, 0))
     run(pg, "grant select on packed to public", "alter table packed enable row level security")
     run(pg, "create policy first_ones on packed using (buffer_id < 3)")
-    found = exports.open_export(bob(), bob, layout, table, 0)
+    found = exports.open_export(bob(), bob, layout, table, key_of(pg, 0))
     assert len(list(found.read(None))) == 3
 
 
@@ -211,5 +212,5 @@ def test_an_error_of_the_server_comes_as_it_is(db: PsycopgDatabase, folder: Path
     session = partial(connect, pg_module_dsn, options="-c statement_timeout=1")
     run(db, "alter table packed rename column img to image")
     with pytest.raises(psycopg2.errors.UndefinedColumn):
-        exports.open_export(db, session, layout, TableName.parse("packed"), 0)
+        exports.open_export(db, session, layout, TableName.parse("packed"), key_of(db, 0))
     assert versions(folder) == {}

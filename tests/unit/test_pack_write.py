@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Optional
 
 import pytest
@@ -25,13 +24,6 @@ def test_buffers_are_a_multiple_of_the_segments(
     rows: int, segments: int, size: Optional[int], buffers: int
 ) -> None:
     assert cut(rows, segments, 8, 8, size).buffers == buffers
-
-
-def test_fractions_find_the_first_row_of_each_buffer() -> None:
-    plan = cut(1_000_003, 7, 1000, 1000, None)
-    # percentile_disc takes the row whose number, from 1, is the fraction of the rows rounded up.
-    first = [math.ceil(fraction * plan.rows) for fraction in plan.fractions]
-    assert first == [1 + buffer * plan.rows // plan.buffers for buffer in range(plan.buffers)]
 
 
 def test_a_buffer_too_large_for_a_value_is_refused() -> None:

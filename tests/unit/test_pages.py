@@ -373,7 +373,11 @@ def test_values_and_pointers_of_greenplum(tmp_path: Path, stored: bytes, value: 
 
 
 @pytest.mark.parametrize(
-    "stored", [struct.pack(">I", 12 | 1 << 30) + struct.pack("<I", 100) + b"abcd", struct.pack("<BBxxIIII", 0x80, 20, 2004, 1000, 7, 9)]
+    "stored",
+    [
+        struct.pack(">I", 12 | 1 << 30) + struct.pack("<I", 100) + b"abcd",
+        struct.pack("<BBxxIIII", 0x80, 20, 2004, 1000, 7, 9),
+    ],
 )
 def test_compressed_values_of_greenplum_are_refused_by_name(tmp_path: Path, stored: bytes) -> None:
     with pytest.raises(UsageError, match="compressed by pglz"):

@@ -44,6 +44,6 @@ def test_an_unknown_name() -> None:
 
 def test_one_version_everywhere() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
-    in_sql = (ROOT / "sql" / "schema" / "00_roles.sql").read_text("utf-8")
+    in_sql = (ROOT / "sql" / "schema" / "10_catalog.sql").read_text("utf-8")
     assert f'version = "{cerebro_db.__version__}"' in project
     assert set(re.findall(r"'(\d+\.\d+\.\d+)'", in_sql)) == {cerebro_db.__version__}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import asdict
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -164,7 +165,7 @@ VISITS = (Visit(TWICE, 1, True), Visit(TWICE, 2, True))
 @pytest.mark.parametrize(("cache", "asked"), [(1000, 1), (0, 20)], ids=["kept", "by windows"])
 def test_bits_and_sums_are_those_of_a_trainer_that_reads(cache: int, asked: int) -> None:
     plan, wire = plan_of(cache), Wire(Rows())
-    assert wire.open(plan).head == {"answer": "up"}
+    assert wire.open(plan).head == {"answer": "up", "pid": os.getpid()}
     state: List[Chunk] = []
     for visit in VISITS:
         answer, state = wire.hop(visit, state)

@@ -1,12 +1,8 @@
 -- What Greenplum does its own way when cerebro-db is installed; postgresql.sql sets and creates the same names.
 
--- Where the rows of a table of the catalog live: all of a run on one segment. A heap, whatever a default says, since
--- append-only tables have no keys.
-\set by_run 'with (appendonly = false) distributed by (run_id)'
-\set by_version 'with (appendonly = false) distributed by (version)'
-\set by_packed_table 'with (appendonly = false) distributed by (packed_table)'
--- A whole copy on every segment: where a function can read no other table.
-\set by_factory 'with (appendonly = false) distributed replicated'
+-- Where the rows of a table of the catalog live: a copy on every segment, so that whatever joins them is one slice on
+-- one of them. A heap, whatever a default says, since append-only tables have no keys.
+\set everywhere 'with (appendonly = false) distributed replicated'
 
 -- Where a function runs that gives rows: on the coordinator, before the rest of its statement. Elsewhere it could read
 -- no table.

@@ -1,10 +1,7 @@
 -- What PostgreSQL does its own way when cerebro-db is installed; greenplum.sql sets and creates the same names.
 
 -- Where the rows of a table of the catalog live: PostgreSQL has one place.
-\set by_run ''
-\set by_version ''
-\set by_packed_table ''
-\set by_factory ''
+\set everywhere ''
 
 -- Where a function runs that gives rows: there is one place.
 \set on_coordinator ''
