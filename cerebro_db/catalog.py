@@ -67,6 +67,10 @@ class Catalog:
         """Training is over: trained, failed or cancelled."""
         self._call("end_run", status=status, error=error)
 
+    def release(self) -> None:
+        """Coordinate it no longer, once its end is committed; whoever asks next finds it so."""
+        self._call("release_run")
+
     def cancel_wished(self) -> bool:
         """Whether another session asked to cancel the run."""
         return bool(one(self._database, query("catalog", "cancel_wished"), run_id=self.run_id)["wished"])

@@ -157,8 +157,10 @@ def _recorded(log: catalog.Catalog) -> Iterator[None]:
     except BaseException as error:
         with suppress(ServerError):  # without its session the run shows as interrupted
             log.end_run(**_ending(error))
+            log.release()
         raise
     log.end_run("trained")
+    log.release()
 
 
 def _ending(error: BaseException) -> Dict[str, Any]:

@@ -93,6 +93,16 @@ $body$;
 comment on function cerebro_private.claim_run(integer, integer) is
     'Become the only coordinator of a run, for as long as the calling session lives.';
 
+create or replace function cerebro_private.release_run(run_id integer) returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    perform pg_advisory_unlock(cerebro_private.lock_class(), $1);
+end
+$body$;
+comment on function cerebro_private.release_run(integer) is
+    'No longer coordinate a run that has ended: the end of the session, which would do, can take a while.';
+
 create or replace function cerebro_private.mark_coordinator(run_id integer) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
 begin
@@ -131,11 +141,13 @@ comment on function cerebro_private.trainers_gone(integer) is
 
 create or replace function cerebro_private.end_run(run_id integer, status text, error text) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+declare
+    ended timestamptz := clock_timestamp();  -- one for all segments, which each have a copy
 begin
     perform cerebro_private.require_owner($1);
     update cerebro_private.run r
        set status = $2, error = $3, coordinator_pid = null, cancel_wished = false
-         , trained_at = case when $2 = 'trained' then clock_timestamp() else r.trained_at end
+         , trained_at = case when $2 = 'trained' then ended else r.trained_at end
      where r.run_id = $1;
 end
 $body$;

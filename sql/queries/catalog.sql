@@ -48,6 +48,10 @@ select cerebro_private.mark_coordinator(%(run_id)s::integer);
 -- Training is over.
 select cerebro_private.end_run(%(run_id)s::integer, %(status)s::text, %(error)s::text);
 
+-- release_run --
+-- Coordinate the run no longer.
+select cerebro_private.release_run(%(run_id)s::integer);
+
 -- end_config --
 -- A config is over.
 select cerebro_private.end_config(%(run_id)s::integer, %(mst_key)s::integer, %(status)s::text, %(error)s::text);
