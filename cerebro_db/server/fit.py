@@ -10,10 +10,8 @@ from cerebro_db.engines import on_greenplum
 from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
-from cerebro_db.sqltext import Fragment
 
 _RUNS = "cerebro_db.runs"
-_LOOK = Fragment("select 1")
 
 
 @sql_function
@@ -60,4 +58,5 @@ def _host(plpy: Any) -> Iterator[Any]:
     with signals.blocked() if on_greenplum(database) else nullcontext():
         seen = signals.Delivered(database) if on_greenplum(database) else database
         sessions = partial(signals.load("cerebro_db.loopback").Loopback, seen)
-        yield signals.load(_RUNS).Host(seen, lambda: seen.rows(_LOOK), sessions)
+        look = signals.look if on_greenplum(database) else lambda: plpy.execute("select 1")
+        yield signals.load(_RUNS).Host(seen, look, sessions)
