@@ -24,7 +24,8 @@ ADAM = {"optimizer": "adam", "lr": 0.01, "loss": "cross_entropy", "metrics": ["a
 
 _HELPERS = Fragment(
     "select pid, application_name from pg_stat_activity"
-    " where application_name = 'cerebro' or application_name like 'cerebro run %%'"
+    " where (application_name = 'cerebro' or application_name like 'cerebro run %%')"
+    "   and datname = current_database()"  # a server may be shared
 )
 
 

@@ -199,6 +199,10 @@ select exists (select 1 from pg_catalog.gp_distribution_policy d
 -- A copy of a table, for this session, that such a function can read.
 create temporary table cerebro_validation as select * from {table} distributed replicated;
 
+-- pages --
+-- Pages of a plain heap table that can be read in ranges of pages: here no row, since each segment has pages of its own.
+select 0 as pages where false;
+
 -- has_endpoints --
 -- Whether rows can be fetched from where they lie, past the coordinator, and that is another host. On version 6 a
 -- database has it by its extension gp_parallel_retrieve_cursor.

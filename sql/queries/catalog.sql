@@ -117,16 +117,12 @@ select cerebro_private.save_hop(
 select count(*) as chunks from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer);
 
 -- finished_hop --
--- A hop when it is committed: how long it took, and whether its loss stopped being a number. No join: on Greenplum a
--- function that reads tables cannot have part in one.
-select e.seconds
-     , coalesce((select h.loss in ('NaN', 'Infinity', '-Infinity')
-                   from cerebro.hop h
-                  where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer
-                    and h.epoch = %(epoch)s::integer and h.segment_id = %(segment_id)s::integer), false) as diverged
-  from cerebro_private.events(%(run_id)s::integer) e
- where e.kind = 'hop_finished'
-   and e.mst_key = %(mst_key)s::integer and e.epoch = %(epoch)s::integer and e.segment_id = %(segment_id)s::integer;
+-- A hop when it is committed: how long it took, and whether its loss stopped being a number.
+select h.train_seconds + h.validate_seconds + h.data_seconds + h.hop_seconds + h.start_seconds as seconds
+     , coalesce(h.loss in ('NaN', 'Infinity', '-Infinity'), false) as diverged
+  from cerebro.hop h
+ where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer
+   and h.epoch = %(epoch)s::integer and h.segment_id = %(segment_id)s::integer;
 
 -- status --
 -- One run as its owner sees it.
