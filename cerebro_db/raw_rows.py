@@ -17,6 +17,7 @@ from cerebro_db.columns import Column, Selection, describe, find_column, find_fe
 from cerebro_db.database import Database, Row, one
 from cerebro_db.datacheck import number
 from cerebro_db.encoding import Encoded, array_of, encode, strip
+from cerebro_db.engines import dialect
 from cerebro_db.errors import DataError, UsageError
 from cerebro_db.layout import DIST_KEY, Input, Layout
 from cerebro_db.packed_layout import require_feature_kinds
@@ -180,10 +181,10 @@ def open_rows(
     return RawRows(table, id_column, columns, layout, encoded)
 
 
-def unfit(database: Database, raw: RawRows) -> DataError:
+def unfit(database: Database, raw: RawRows, why: str = "") -> DataError:
     """The error for rows that do not fit; the one that counts them is raised at once."""
     refuse_unfit(database, raw)
-    return DataError(f"table {raw.table} has rows whose features are not what the model was trained on")
+    return DataError(why or f"table {raw.table} has rows whose features are not what the model was trained on")
 
 
 def refuse_unfit(database: Database, raw: RawRows) -> None:
@@ -278,7 +279,7 @@ def _tuple(shape: Optional[Sequence[int]]) -> Optional[Tuple[int, ...]]:
 
 def _page_step(database: Database, raw: RawRows) -> Optional[int]:
     """Pages per block, None for a table that cannot be read by ranges of pages."""
-    found = database.rows(query("prediction", "pages"), table=names.literal(raw.table))
+    found = database.rows(dialect(database, "pages"), table=names.literal(raw.table))
     # As sent, an element takes up to 12 bytes with its length.
     row_bytes = 44 + sum(max(item.row_bytes, 12 * prod(item.shape)) for item in raw.layout.inputs)
     most = _MOST_BYTES // (PAGE_ROWS * row_bytes)

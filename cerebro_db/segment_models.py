@@ -24,12 +24,15 @@ from cerebro_db.errors import DataError, RunError
 from cerebro_db.layout import Layout
 from cerebro_db.prediction import BATCH_ROWS, Answering, forward, load_module
 from cerebro_db.raw_rows import Decoding
-from cerebro_db.row_places import placed
 from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
 from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained
 
-_HELD = TableName("pg_temp", "cerebro_model")
+
+def _held(name: str) -> Fragment:
+    """The table of a model. Each has a name of its own: processes of a segment that only read remember names of tables
+    that their session has rolled back."""
+    return TableName("pg_temp", f"cerebro_model_{name}").sql()
 
 
 # -- on the coordinator ----------------------------------------------------------------------------
@@ -43,7 +46,7 @@ def sent(database: Database, trained: Trained, job: Mapping[str, Any]) -> Iterat
         "model_arch": trained.model_arch, "loss": trained.loss, "metric": trained.metric,
         "layout": trained.layout.to_json(), "sharing": _most_on_a_host(database), **job,
     }  # fmt: skip
-    held = _HELD.sql()
+    held = _held(name)
     database.rows(query("prediction", "create_model", held=held, stored=stored(database)))
     sql = query("prediction", "fill_model", held=held, model=trained.table.sql())
     database.rows(sql, job=json.dumps(values), mst_key=trained.mst_key)
@@ -80,17 +83,15 @@ def evaluate(database: Database, trained: Trained, packed: packing.Packed, check
 
 def predict(database: Database, job: Answering, check: Check) -> int:
     """Fill an output table; no row but those of the answers moves. Gives the number of rows predicted."""
-    raw, form = job.raw, job.form
-    with placed(database, raw.table, (raw.id, *raw.features)) as places:
-        told = {"decoding": raw.decoding.to_json(), "wanted": asdict(form.wanted)}
-        with sent(database, job.trained, told) as name:
-            values = {**raw.encoded.values, "model": name, "class_name": raw.layout.target.source}
-            database.rows(predict_sql(job, places.table), **values)
-        return int(one(database, query("packing", "count_rows", table=places.table.sql()))["rows"])
+    told = {"decoding": job.raw.decoding.to_json(), "wanted": asdict(job.form.wanted)}
+    with sent(database, job.trained, told) as name:
+        values = {**job.raw.encoded.values, "model": name, "class_name": job.raw.layout.target.source}
+        database.rows(predict_sql(job), **values)
+    return int(one(database, query("packing", "count_rows", table=job.raw.table.sql()))["rows"])
 
 
-def predict_sql(job: Answering, source: TableName) -> Fragment:
-    """The statement that predicts the rows of `source`, which are those of the job."""
+def predict_sql(job: Answering) -> Fragment:
+    """The statement that predicts."""
     parts, kinds = job.raw.encoded, (("id", "text"), *job.form.filled)
     filled = (Fragment(f"unnest(q.found[{k}]::{kind}[]) as {name}") for k, (name, kind) in enumerate(kinds, 1))
     return query(
@@ -102,7 +103,7 @@ def predict_sql(job: Answering, source: TableName) -> Fragment:
         id=job.raw.id.sql(),
         inputs=join(", ", parts.sent),
         inner=parts.inner,
-        source=source.sql(),
+        source=job.raw.table.sql(),
         beside=parts.beside,
         joins=parts.joins,
     )
@@ -130,7 +131,7 @@ class Model:
     @classmethod
     def read(cls, database: Database, name: str) -> Model:
         """The model that the coordinator has sent."""
-        row = one(database, query("prediction", "held_model", held=_HELD.sql()))
+        row = one(database, query("prediction", "held_model", held=_held(name)))
         job = json.loads(row["job"])
         layout = Layout.from_json(job["layout"])
         module = load_module(database, job["model_arch"], layout, job["loss"], row["weights"])

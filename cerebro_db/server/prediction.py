@@ -6,6 +6,7 @@ On PostgreSQL the caller's backend works; on Greenplum the processes of the segm
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Dict, List, Optional, Sequence
 
 import torch
@@ -19,6 +20,8 @@ from cerebro_db.server.plpy_database import PlpyDatabase
 
 #: SQLSTATE of a row that a segment could not take, see `errors.DataError`.
 _UNFIT = "22000"
+#: What a segment's error says around its sentence.
+_FRAME = re.compile(r"^.*?cerebro: (.*?)(?:\s+\(seg\d+ .*)?$", re.DOTALL)
 #: The name of the model that a process of a segment keeps.
 _KEPT = "cerebro model"
 
@@ -52,7 +55,7 @@ def _on_segments(plpy: Any) -> prediction.Answer:
         except plpy.SPIError as error:
             if getattr(error, "sqlstate", None) != _UNFIT:
                 raise
-            raise unfit(database, job.raw) from None
+            raise unfit(database, job.raw, _FRAME.sub(r"\1", str(error))) from None
 
     return answer
 

@@ -129,3 +129,15 @@ select true as everywhere;
 -- copy_everywhere --
 -- A copy of a table, for this session, that such a function can read.
 create temporary table cerebro_validation as select * from {table};
+
+-- pages --
+-- Pages of a plain heap table that can be read in ranges of pages (from PostgreSQL 14), else no row.
+select pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::integer as pages
+  from pg_catalog.pg_class c join pg_catalog.pg_am a on a.oid = c.relam
+ where c.oid = %(table)s::text::regclass and a.amname = 'heap' and c.relkind in ('r', 'm')
+   and not c.relhassubclass and not c.relrowsecurity
+   and pg_catalog.current_setting('server_version_num')::integer >= 140000;
+
+-- has_endpoints --
+-- Whether rows can be fetched from where they lie, past the server that was asked: there is one server.
+select false as useful;

@@ -22,14 +22,6 @@ select %(loss)s::float8 as loss, %(metric)s::float8 as metric, %(metrics_type)s:
      , %(loss_type)s::text as loss_type, %(mst_key)s::integer as mst_key, %(rows)s::bigint as rows
 {replicated};
 
--- pages --
--- Pages of a plain heap table that can be read in ranges of pages (from PostgreSQL 14), else no row.
-select pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::integer as pages
-  from pg_catalog.pg_class c join pg_catalog.pg_am a on a.oid = c.relam
- where c.oid = %(table)s::text::regclass and a.amname = 'heap' and c.relkind in ('r', 'm')
-   and not c.relhassubclass and not c.relrowsecurity
-   and pg_catalog.current_setting('server_version_num')::integer >= 140000;
-
 -- first_rows --
 -- Rows of the first pages.
 select count(*) as rows from {table} as source where source.ctid < ('(' || %(pages)s::bigint || ',0)')::tid;
@@ -174,7 +166,7 @@ select {answer}
   from (select {filled}
           from (select cerebro_private.predict_row(%(model)s::text, r.id, r.inputs, r.last) as found
                   from (select s.id, array[{inputs}] as inputs, false as last
-                          from (select {id}::text as id, {inner} from {source} as source {beside}) as s
+                          from (select {id}::text as id, {inner} from {source} as source {beside} offset 0) as s
                                {joins}
                          union all
                         select null::text, null::bytea[], true from gp_dist_random('pg_catalog.gp_id')) as r) as q

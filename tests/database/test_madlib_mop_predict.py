@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from cerebro_db import prediction
 from cerebro_db.client import connect, make_dsn
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import DataError
 from cerebro_db.sqltext import Fragment
 from tests.fitted import IMAGES, LABELS, PEOPLE, fit, mlp_outputs, read, rows
@@ -315,9 +317,10 @@ def test_an_id_with_the_name_of_an_output_column(undone):
 
 
 def test_nothing_is_left_behind_and_settings_come_back(undone):
-    before = rows(undone, "select current_setting('enable_nestloop') as x, current_setting('jit') as j")
+    shown = "select name, setting from pg_settings where name in ('enable_nestloop', 'jit', 'optimizer') order by 1"
+    before = rows(undone, shown)
     call(undone)
-    assert rows(undone, "select current_setting('enable_nestloop') as x, current_setting('jit') as j") == before
+    assert rows(undone, shown) == before
 
 
 def test_a_client_gets_the_same(undone):
@@ -348,14 +351,15 @@ def test_cancel_ends_it_with_57014_and_leaves_nothing(pg, pg_module_dsn, source)
             try:
                 call(victim, test=f"long_{source}")
             except psycopg2.Error as error:
-                caught.append(error.pgcode)
+                caught.append((error.pgcode, str(error)))
 
+        number = rows(victim, "select current_setting('gp_session_id') as n")[0]["n"] if on_greenplum(victim) else None
         thread = threading.Thread(target=predict)
         thread.start()
-        wait_until(lambda: _creates(pg, pid), 60, "the output table is made")
+        wait_until(lambda: _predicts(pg, number) if number else _creates(pg, pid), 60, "rows are predicted")
         rows(pg, "select pg_cancel_backend(%(pid)s::integer)", pid=pid)
         thread.join(10)
-        assert caught == ["57014"]
+        assert [code for code, _ in caught] == ["57014"], caught
         assert rows(victim, "select count(*) as n from pg_class where relname = 'made'") == [{"n": 0}]
 
 
@@ -364,20 +368,42 @@ def _creates(pg, pid):
     return rows(pg, locks, pid=pid)[0]["n"] > 0
 
 
-def test_threads_born_in_the_backend_block_all_signals(pg_module_dsn, pg):
+def _predicts(pg, number):
+    """Whether segments work on the statement that predicts."""
+    active = (
+        "select count(*) as n from gp_dist_random('pg_stat_activity') where sess_id = %(number)s::integer"
+        " and state = 'active' and query like '%%predict_row%%'"
+    )
+    return rows(pg, active, number=number)[0]["n"] > 0
+
+
+def test_threads_born_in_the_server_block_all_signals(pg_module_dsn, pg):
     with connect(pg_module_dsn) as session:
         rows(session, "begin")
         call(session)
-        pid = rows(session, "select pg_backend_pid() as pid")[0]["pid"]
-        masks = "select pg_read_file('/proc/' || %(pid)s || '/task/' || t || '/status') as s, t from pg_ls_dir(" \
-                "'/proc/' || %(pid)s || '/task') t where t <> %(pid)s::text"
-        found = rows(pg, masks, pid=pid)
+        found = [status for pid in working(session) for status in threads(pid)]
         assert found
-        for row in found:
-            blocked = int(next(line.split()[1] for line in row["s"].splitlines() if line.startswith("SigBlk")), 16)
+        for status in found:
+            blocked = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk")), 16)
             for number in (2, 10, 14, 15):
-                assert blocked >> (number - 1) & 1, row["t"]
+                assert blocked >> (number - 1) & 1, status
         rows(session, "rollback")
+
+
+def working(session):
+    """The processes on this host that answer to a session: its backend, and on Greenplum those of its segments."""
+    pids = [session.connection.info.backend_pid]
+    if on_greenplum(session):
+        number = rows(session, "select current_setting('gp_session_id') as n")[0]["n"]
+        titles = {path.parent: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")}
+        pids += [int(path.name) for path, title in titles.items() if f" con{number} seg".encode() in title]
+        assert len(pids) > 1
+    return pids
+
+
+def threads(pid):
+    """What the kernel says of each thread of a process but the main one."""
+    return [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status") if path.parent.name != str(pid)]
 
 
 def test_rights_are_the_callers(pg, pg_module_dsn, role):
@@ -387,7 +413,7 @@ def test_rights_are_the_callers(pg, pg_module_dsn, role):
     for suffix in ("", "_info", "_summary"):
         pg.script(Fragment(f"grant select on out{suffix} to {alice.name}, {stranger.name}"))
     pg.script(Fragment(f"grant create on schema public to {alice.name}, {stranger.name}"))
-    for who, message in ((alice, "table secret"), (stranger, "schema cerebro")):
+    for who, message in ((alice, " secret"), (stranger, "schema cerebro")):
         with connect(make_dsn(who.dsn, dbname=name)) as session:
             with pytest.raises(psycopg2.errors.InsufficientPrivilege) as caught:
                 rows(session, "select cerebro.madlib_mop_predict('out', 'secret', 'id', 'img', 'made', mst_key := 1)")
