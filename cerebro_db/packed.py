@@ -87,7 +87,9 @@ def fingerprint(database: Database, table: TableName) -> Optional[str]:
     places = one(database, dialect(database, "row_places"), table=names.literal(table))
     if not places["versioned"]:
         return None
-    row = one(database, dialect(database, "row_versions", table=table.sql()))
+    # A row that is appended gets a place that no row had before.
+    version = Fragment("" if places["appended"] else ", ':', t.xmin")
+    row = one(database, dialect(database, "row_versions", table=table.sql(), version=version))
     return f"{places['identity']}:{row['rows']}:{row['hash']}"
 
 
