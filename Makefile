@@ -32,7 +32,7 @@ check: setup  ## lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@PATH="$(BIN):$$PATH"; if command -v shellcheck >/dev/null; then \
-		shellcheck -x scripts/*.sh extension/*.sh docker/shared/*.sh .ci/run; fi
+		shellcheck -x scripts/*.sh docker/shared/*.sh .ci/run; fi
 	@PATH="$(BIN):$$PATH"; if command -v hadolint >/dev/null; then hadolint docker/*/Dockerfile; fi
 
 bench: setup  ## measure; one JSON line per measure, fails when a bar is missed

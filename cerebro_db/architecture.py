@@ -106,17 +106,19 @@ def build(
     layout: Layout,
     loss: str = "cross_entropy",
     allowed: Optional[Registry] = None,
+    weigh: bool = True,
 ) -> nn.Module:
     """The module for a packed table, in training mode, its first weights from torch's global generator.
 
     It takes one tensor per input of the layout, in order: float32 [rows, *shape], or codes (int32 or
-    int64 [rows, columns]) of a categorical input. Its size is found before memory is taken for it.
+    int64 [rows, columns]) of a categorical input. Its size is found before memory is taken for it, unless that
+    was done before: `weigh` is false then.
     Raises UsageError for inputs it cannot take, a size beyond this machine, or a factory not `allowed`.
     """
     from cerebro_db import probe  # loads torch, which parsing does without
 
     outputs = output_count(layout.target, loss)
-    return probe.build(architecture.kind, architecture.options, layout, outputs, allowed)
+    return probe.build(architecture.kind, architecture.options, layout, outputs, allowed, weigh)
 
 
 def check(

@@ -6,7 +6,7 @@ import io
 import itertools
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import psycopg2
@@ -115,8 +115,9 @@ class PsycopgDatabase:
             cursor.copy_expert(sql, io.BytesIO(data), size=COPY_BYTES)
 
     def cancel(self) -> None:
-        """End the statement that runs, from any thread; the session stays."""
-        self.connection.cancel()
+        """End the statement that runs, from any thread; the session stays. Nothing to do in one that is closed."""
+        with suppress(psycopg2.InterfaceError):
+            self.connection.cancel()
 
     def notice(self, message: str) -> None:
         self._on_notice(message)

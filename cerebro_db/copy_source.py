@@ -1,5 +1,7 @@
 """Buffers of a packed table by binary COPY, read ahead of the training, as `batches.SegmentRows` reads them.
 
+On Greenplum with segment hosts of its own, a segment's buffers come from its host, see `endpoints`.
+
 A thread with a session of its own fills a queue that is bounded in bytes, so that reading overlaps training
 in flat memory. A segment is read in the same order by every config of an epoch: so when a read is over, the
 reader begins the same one again, for the next hop. That costs a queue of memory at most, one unused queue
@@ -14,7 +16,7 @@ import struct
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
@@ -22,7 +24,8 @@ from cerebro_db.batches import Buffer
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.columns import shape_column
 from cerebro_db.copy_format import CopyParser, Fields
-from cerebro_db.database import Database
+from cerebro_db.database import Database, Row
+from cerebro_db.endpoints import Retrieval, are_useful
 from cerebro_db.errors import RunError, UsageError
 from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
 
@@ -68,6 +71,8 @@ class CopySource:
         self._ids: List[int] = [row["buffer_id"] for row in counted]
         self.rows: Sequence[int] = [row["rows"] for row in counted]
         self._reader: Optional[Reader] = None
+        #: Whether the segment may be asked itself.
+        self._by_endpoint = dist_key is not None and are_useful(database)
 
     def read(self, numbers: Optional[Sequence[int]]) -> Iterator[Buffer]:
         """No number twice, and one read at a time: a new one ends that before. Closing the iterator ends its reader."""
@@ -101,8 +106,16 @@ class CopySource:
             if not all_of_them:
                 values.update(first=min(ids), places=_places(ids))
             sql = query("copy", "all" if all_of_them else "some", **self._parts)
-            self._reader = Reader(self._connect, Copy(sql, values, ids), self._ahead_bytes)
+            self._reader = Reader(self._connect, self._way(sql, values, ids), self._ahead_bytes)
         return self._reader
+
+    def _way(self, sql: Fragment, values: Dict[str, Any], ids: Sequence[int]) -> Copy:
+        if self._by_endpoint:
+            return Retrieve(sql, values, ids, self._go_by_copy)
+        return Copy(sql, values, ids)
+
+    def _go_by_copy(self) -> None:
+        self._by_endpoint = False
 
     def _rest(self, reader: Reader) -> None:
         if self._dist_key is None:  # validation: read once per epoch, not hop by hop
@@ -134,15 +147,54 @@ def _places(ids: Sequence[int]) -> List[int]:
 
 @dataclass(frozen=True)
 class Copy:
-    """A COPY of buffers that are known by number."""
+    """A query for buffers that are known by number, and the way in which they come: a COPY."""
 
     sql: Fragment
     values: Dict[str, Any]
     ids: Sequence[int]
 
+    def run(self, session: PsycopgDatabase, put: Callable[[Fields], None]) -> None:
+        """Hand each row to `put`: the number of the buffer, then the columns."""
+        parser = CopyParser()
+
+        def take(piece: bytes) -> None:
+            for row in parser.feed(piece):
+                put(row)
+
+        session.copy_out(query("copy", "copied", rows=self.sql), take, **self.values)
+
+    def cancel(self, session: PsycopgDatabase) -> None:
+        """End `run` from another thread."""
+        session.cancel()
+
+
+@dataclass(frozen=True)
+class Retrieve(Copy):
+    """The same from the segment itself; by COPY where that lets nobody in, which is told to `on_refusal`."""
+
+    on_refusal: Callable[[], None]
+    _retrieval: Retrieval = field(default_factory=Retrieval)
+    _copies: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, session: PsycopgDatabase, put: Callable[[Fields], None]) -> None:
+        def take(row: Row) -> None:
+            number, *columns = row.values()
+            put((memoryview(_NUMBER.pack(number)), *(None if each is None else memoryview(each) for each in columns)))
+
+        if not self._copies.is_set() and self._retrieval.run(session, self.sql, self.values, take):
+            return
+        self._copies.set()
+        self.on_refusal()
+        super().run(session, put)
+
+    def cancel(self, session: PsycopgDatabase) -> None:
+        if self._copies.is_set():
+            super().cancel(session)
+        self._retrieval.cancel()
+
 
 class Reader:
-    """A thread that runs a COPY, and again each time it is told to. Its methods are for one consumer."""
+    """A thread that fetches buffers, and again each time it is told to. Its methods are for one consumer."""
 
     def __init__(self, connect: Connect, copy: Copy, ahead_bytes: int) -> None:
         self._connect = connect
@@ -152,7 +204,7 @@ class Reader:
         #: Rows that wait to be taken, and their bytes.
         self._rows: Deque[Tuple[Fields, int]] = deque()
         self._waiting_bytes = 0
-        #: How often the COPY is to run in all.
+        #: How often they are to be fetched in all.
         self._passes = 1
         self._stopped = False
         self._outcome = _Outcome()
@@ -206,7 +258,7 @@ class Reader:
     def _cancel(self) -> None:
         with self._state:  # the session is not closed meanwhile
             if self._session is not None:
-                self._session.cancel()
+                self._copy.cancel(self._session)
 
     def _run(self) -> None:
         with self._outcome, self._connect() as session:
@@ -225,15 +277,14 @@ class Reader:
             self._state.notify_all()
 
     def _pass(self, session: PsycopgDatabase) -> None:
-        parser, count = CopyParser(), 0
+        count = 0
 
-        def put(piece: bytes) -> None:
+        def put(row: Fields) -> None:
             nonlocal count
-            for row in parser.feed(piece):
-                count += 1
-                self._put(row)
+            count += 1
+            self._put(row)
 
-        session.copy_out(self._copy.sql, put, **self._copy.values)
+        self._copy.run(session, put)
         if count != len(self._copy.ids):
             raise RunError(
                 f"the packed table has {count} buffers where {len(self._copy.ids)} were expected; {_CHANGED}"

@@ -32,9 +32,9 @@ _PROBE_ROWS = 2
 
 
 def build(
-    kind: str, options: Dict[str, Any], layout: Layout, outputs: int, allowed: Optional[Registry]
+    kind: str, options: Dict[str, Any], layout: Layout, outputs: int, allowed: Optional[Registry], weigh: bool = True
 ) -> nn.Module:
-    """The module for a layout; see `architecture.build`."""
+    """The module for a layout; see `architecture.build`. `weigh` loads parts of torch that training does without."""
     given = {**options, "make": _factory(options["factory"], allowed)} if kind == "factory" else options
 
     def make() -> nn.Module:
@@ -42,7 +42,8 @@ def build(
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Lazy modules")
-        _require_small(make, layout, strict=kind != "factory")
+        if weigh:
+            _require_small(make, layout, strict=kind != "factory")
         module = make()
         if any(nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
             _push(module, layout, torch.device("cpu"))

@@ -175,12 +175,11 @@ def own_code(config: ConfigPlan) -> bool:
 
 
 def new_trainee(config: ConfigPlan, plan: Plan, allowed: Registry) -> Trainee:
-    """A config before its first hop: weights from its own seed, (run's seed, mst_key)."""
+    """A config before its first hop: weights from its own seed, (run's seed, mst_key). Its size has been checked."""
     torch.manual_seed(config_seed(plan.options.seed, config.mst_key))
     compiled = config.compiled
-    module = architecture.build(
-        architecture.Architecture.parse(config.model_arch), plan.layout, compiled.loss, allowed
-    )
+    parsed = architecture.Architecture.parse(config.model_arch)
+    module = architecture.build(parsed, plan.layout, compiled.loss, allowed, weigh=False)
     optimizer = objective.optimizer(compiled, module.parameters())
     return Trainee(module, optimizer, objective.schedule(compiled, optimizer))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
+from cerebro_db.engines import on_greenplum
 from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
@@ -16,13 +18,15 @@ _RUNS = "cerebro_db.runs"
 def fit(plpy: Any, *arguments: Any) -> Dict[str, Any]:
     """Coordinate a new run from this backend; arguments in the order of madlib_mop_fit."""
     runs = signals.load(_RUNS)
-    return dict(runs.fit(_host(plpy), runs.FitRequest(*arguments)))
+    with _coordinating(plpy) as host:
+        return dict(runs.fit(host, runs.FitRequest(*arguments)))
 
 
 @sql_function
 def resume(plpy: Any, run_id: int) -> Dict[str, Any]:
     """Finish a run that was interrupted."""
-    return dict(signals.load(_RUNS).resume(_host(plpy), run_id))
+    with _coordinating(plpy) as host:
+        return dict(signals.load(_RUNS).resume(host, run_id))
 
 
 @sql_function
@@ -43,8 +47,20 @@ def forget(plpy: Any, run_id: int) -> None:
     signals.load(_RUNS).forget(PlpyDatabase(plpy), run_id)
 
 
-def _host(plpy: Any) -> Any:
-    database = PlpyDatabase(plpy)
+@contextmanager
+def _coordinating(plpy: Any) -> Iterator[Any]:
+    """This backend as a coordinator's host.
+
+    Greenplum turns a cancel into a KeyboardInterrupt at any line of Python, and a statement after it leaves Python
+    for good, without a `finally`: sessions would stay open. So there it comes in only where it is looked for.
+    """
+    plain = PlpyDatabase(plpy)
+    database = signals.Delivered(plain)
+
+    def look() -> None:
+        with signals.delivered():
+            plpy.execute("select 1")  # a trivial statement is how PL/Python looks for a cancel or a timeout
+
     sessions = partial(signals.load("cerebro_db.loopback").Loopback, database)
-    # A trivial statement is how PL/Python looks for a cancel or a timeout.
-    return signals.load(_RUNS).Host(database, lambda: plpy.execute("select 1"), sessions)
+    with signals.blocked() if on_greenplum(plain) else nullcontext():
+        yield signals.load(_RUNS).Host(database, look, sessions)

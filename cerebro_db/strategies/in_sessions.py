@@ -8,6 +8,7 @@ from typing import ClassVar, Dict, List, Mapping, Optional, Tuple
 import psycopg2
 
 from cerebro_db.database import Database, one
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.hopper import StartHop
 from cerebro_db.plan import Plan
@@ -16,6 +17,10 @@ from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
 from cerebro_db.strategies.ledger import Ledger, after_loss, cannot_train
 from cerebro_db.weights import Shapes
+
+#: SQLSTATEs of a statement whose process ended, here or on a segment of Greenplum: ended by somebody, crashed, not
+#: there; and that no connection to it could be had.
+PROCESS_GONE = ("57P01", "57P02", "57P03", "58M01")
 
 
 class InSessions:
@@ -31,10 +36,13 @@ class InSessions:
         """SetupError when the server lacks the functions that train, which need plpython3u."""
         facts = one(database, query("strategies", "missing_functions"))
         if facts["missing"]:
+            needed = f"postgresql-plpython3-{facts['major']} on the server's host"
+            if on_greenplum(database):
+                needed = "plpython3u of this Greenplum on every host"
             raise SetupError(
                 f"strategy {cls.name} trains in functions of the server, and database {facts['database']!r} lacks "
                 f"cerebro_private.{facts['missing'][0]}, because it was installed without language plpython3u: "
-                f"install postgresql-plpython3-{facts['major']} on the server's host and run 'cerebro-db install' "
+                f"install {needed} and run 'cerebro-db install' "
                 "again, or take strategy 'streaming', which needs a connection only"
             )
 
@@ -117,9 +125,10 @@ class InSessions:
         return [self._ledger.finished(segment, result["seconds"], result["diverged"])]
 
     def _failed(self, segment: int, error: psycopg2.Error) -> List[Report]:
-        """A failed statement fails its hop; a lost session is opened again, its hop looked up first."""
+        """A failed statement fails its hop; a lost session or process is replaced, its hop looked up first."""
         session, reason = self._sessions[segment], sentence(error)
-        if self._ledger.running(segment) is not None and not session.connection.closed:
+        lost = session.connection.closed or error.pgcode in PROCESS_GONE
+        if self._ledger.running(segment) is not None and not lost:
             return [self._ledger.failed(segment, reason)]
         if not self._ledger.is_up(segment):
             raise cannot_train(segment, reason, self._run_id) from error
@@ -131,8 +140,11 @@ class InSessions:
 
 
 def sentence(error: psycopg2.Error) -> str:
-    """The server's message in one line, without its context."""
-    return " ".join(told(error).split()).replace("cerebro: ", "", 1)
+    """The server's message in one line, without its context; that a process is gone with the place where it was."""
+    words = told(error).split()
+    if error.pgcode in PROCESS_GONE and error.diag.message_detail:
+        words += f"({error.diag.message_detail})".split()
+    return " ".join(words).replace("cerebro: ", "", 1)
 
 
 def _refusal(error: psycopg2.Error) -> Exception:

@@ -39,7 +39,7 @@ SQL
 # Greenplum clears PYTHONPATH; PostgreSQL has it from the environment of its image.
 set_python_path() {
     local packages
-    packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    packages=$(env -u PYTHONPATH -u PYTHONHOME "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     step "plpython3.python_path = $packages, on the coordinator and every segment"
     USER=$(id -un) gpconfig -c plpython3.python_path -v "'$packages'" --skipvalidation
     gpstop -u

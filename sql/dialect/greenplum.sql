@@ -205,3 +205,13 @@ create temporary table cerebro_validation as select * from {table} distributed r
 -- pages --
 -- Pages of a plain heap table that can be read in ranges of pages: here no row, since each segment has pages of its own.
 select 0 as pages where false;
+
+-- has_endpoints --
+-- Whether rows can be fetched from where they lie, past the coordinator, and that is another host. On version 6 a
+-- database has it by its extension gp_parallel_retrieve_cursor.
+select exists (select 1 from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+                where p.proname = 'gp_get_session_endpoints' and n.nspname = 'pg_catalog')
+   and exists (select 1
+                 from pg_catalog.gp_segment_configuration s
+                 join pg_catalog.gp_segment_configuration c on c.content = -1 and c.role = 'p'
+                where s.content >= 0 and s.role = 'p' and s.hostname <> c.hostname) as useful;

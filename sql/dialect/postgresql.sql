@@ -137,3 +137,7 @@ select pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_si
  where c.oid = %(table)s::text::regclass and a.amname = 'heap' and c.relkind in ('r', 'm')
    and not c.relhassubclass and not c.relrowsecurity
    and pg_catalog.current_setting('server_version_num')::integer >= 140000;
+
+-- has_endpoints --
+-- Whether rows can be fetched from where they lie, past the server that was asked: there is one server.
+select false as useful;

@@ -118,13 +118,11 @@ select count(*) as chunks from cerebro_private.load_state(%(run_id)s::integer, %
 
 -- finished_hop --
 -- A hop when it is committed: how long it took, and whether its loss stopped being a number.
-select e.seconds
+select h.train_seconds + h.validate_seconds + h.data_seconds + h.hop_seconds + h.start_seconds as seconds
      , coalesce(h.loss in ('NaN', 'Infinity', '-Infinity'), false) as diverged
-  from cerebro_private.events(%(run_id)s::integer) e
-  join cerebro.hop h on h.run_id = %(run_id)s::integer and h.mst_key = e.mst_key
-                    and h.epoch = e.epoch and h.segment_id = e.segment_id
- where e.kind = 'hop_finished'
-   and e.mst_key = %(mst_key)s::integer and e.epoch = %(epoch)s::integer and e.segment_id = %(segment_id)s::integer;
+  from cerebro.hop h
+ where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer
+   and h.epoch = %(epoch)s::integer and h.segment_id = %(segment_id)s::integer;
 
 -- status --
 -- One run as its owner sees it.

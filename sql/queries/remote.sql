@@ -20,10 +20,12 @@ select q.answer
  where q.answer is not null;
 
 -- settings --
--- What a session needs that sends states: processes that live as long as it does, though they may be idle, and plans
--- that leave values out, which would be packed with the plan for every segment. A server may lack one of them.
+-- What a session needs that sends messages: processes that live as long as it does, though they may be idle; plans
+-- that leave values out, which would be packed with the plan for every segment; and the planner that evaluates a
+-- function where the rows are. A server may lack one of them.
 select pg_catalog.set_config(s.name, w.value, false)
-  from (values ('gp_vmem_idle_resource_timeout', '0'), ('plan_cache_mode', 'force_generic_plan')) as w (name, value)
+  from (values ('gp_vmem_idle_resource_timeout', '0'), ('plan_cache_mode', 'force_generic_plan')
+             , ('optimizer', 'off')) as w (name, value)
   join pg_catalog.pg_settings s on s.name = w.name;
 
 -- forget_copy --

@@ -15,10 +15,9 @@ from cerebro_db.client import PsycopgDatabase, connect, make_dsn
 from cerebro_db.errors import SetupError
 from cerebro_db.install import install, uninstall
 from cerebro_db.postgres import find_binaries
-from tests import runs
+from tests.dumps import survives
 from tests.managed import server_with_extension
-from tests.runs import ADAM, MLP, Running, sql
-from tests.support import wait_until
+from tests.runs import sql
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,9 +27,6 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parents[2]
 CONTENTS = sql((ROOT / "tests" / "database" / "contents.sql").read_text("utf-8").replace("%", "%%"))
 CREATE = sql("create extension cerebro cascade")
-#: Enough hops to be in the middle of a run however late it is ended: 2 x 30 x 2.
-CONFIGS: runs.Configs = {1: (MLP, ADAM, "batch_size=8"), 2: (MLP, {**ADAM, "lr": 0.001}, "batch_size=8")}
-EPOCHS = 30
 
 _numbers = itertools.count(1)
 
@@ -158,64 +154,8 @@ def test_its_script_is_not_for_psql(empty: PsycopgDatabase, server: str) -> None
 # -- dump and restore ------------------------------------------------------------------------------
 
 
-def restored(source: str, target: str, folder: Path) -> None:
-    """What pg_dump tells of one database, in another."""
-    programs, file = find_binaries(), folder / "dump"
-    dump = [str(programs.program("pg_dump")), "-Fc", "-f", str(file), "-d", source]
-    restore = [str(programs.program("pg_restore")), "--exit-on-error", "-d", target, str(file)]
-    for words in (dump, restore):
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
-def break_off(dsn: str, database: PsycopgDatabase) -> int:
-    """A run whose coordinator is killed in the middle of it."""
-    running, run_id = runs.start_fit(dsn, database, "packed", "broken", "two", EPOCHS, hops=5, threads=1, seed=3)
-    end_session(database, running)
-    wait_until(lambda: runs.status(database, run_id) == "interrupted", 30, "the run is interrupted")
-    runs.no_helpers(database)
-    return run_id
-
-
-def end_session(database: PsycopgDatabase, running: Running) -> None:
-    database.rows(sql("select pg_terminate_backend(%(pid)s::int)"), pid=running.pid)
-    running.failed()
-    running.close()
-
-
-def facts(database: PsycopgDatabase) -> List[object]:
-    """What a user sees of all runs."""
-    views = ("run", "config", "segment", "hop", "metric")
-    rows = [database.rows(sql(f"select * from cerebro.{view} order by 1, 2, 3, 4")) for view in views]
-    return [*rows, database.rows(sql("select * from cerebro_private.factories() as f"))]
-
-
 @pytest.mark.parametrize("by_extension", [True, False], ids=["extension", "installer"])
 def test_runs_models_and_numbers_survive_dump_and_restore(
     database_of: Callable[[], str], tmp_path: Path, by_extension: bool
 ) -> None:
-    source, target = database_of(), database_of()
-    with connect(source) as database:
-        database.script(CREATE) if by_extension else install(database)
-    with connect(source) as database:
-        runs.make_images(database, "images", 200)
-        runs.pack(database, "images", "packed", segments=2)
-        runs.make_selection(database, "two", CONFIGS)
-        database.rows(sql("select register_factory('torchvision.models:resnet18')"))
-        whole = runs.fit(database, "packed", "whole", "two", EPOCHS, threads=1, seed=3)
-        run_id = break_off(source, database)
-        assert run_id == whole["run_id"] + 1
-        before = facts(database)
-        restored(source, target, tmp_path)
-    with connect(target) as database:
-        if not by_extension:  # what a database sets is not in its dump
-            install(database)
-    with connect(target) as database:
-        assert facts(database) == before
-        assert runs.status(database, run_id) == "interrupted"
-        assert runs.resume(database, run_id)["status"] == "finished"
-        for mst_key in CONFIGS:
-            assert runs.weights(database, "broken", mst_key) == runs.weights(database, "whole", mst_key)
-        database.rows(sql("select madlib_mop_predict('whole', 'images', 'id', 'img', 'predicted', 'response')"))
-        assert database.rows(sql("select count(*)::int as n from predicted")) == [{"n": 200}]
-        assert runs.fit(database, "packed", "next", "two", 1, threads=1)["run_id"] == run_id + 1
+    survives(database_of(), database_of(), find_binaries().folder, tmp_path, by_extension)

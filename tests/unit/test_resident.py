@@ -45,7 +45,7 @@ def plan_of(cache: int) -> Plan:
         ConfigPlan(HOPELESS_KEY, 1, DROPOUT, HOPELESS, "batch_size=4"),
     )
     return Plan(
-        source=table, packed=table, packed_oid=1, validation=None, layout=LAYOUT,
+        source=table, packed=table, packed_at="", validation=None, layout=LAYOUT,
         segments=(SegmentPlan(0, 0, sum(SIZES)),), configs=configs, epochs=2, metrics_frequency=1,
         options=Options(cache_mb=cache, window_mb=1), outputs={}, threads=1,
     )  # fmt: skip
