@@ -23,6 +23,7 @@ from typing import Callable, Iterator, List, Optional
 
 import psycopg2
 import pytest
+from psycopg2.extensions import parse_dsn
 
 from cerebro_db.client import PsycopgDatabase, connect, make_dsn
 from cerebro_db.cluster import set_segments, temporary_cluster
@@ -186,9 +187,10 @@ def managed(plain_server: str) -> Iterator[Managed]:
 
 
 @pytest.fixture
-def managed_here(pg_server: str) -> Iterator[Managed]:
+def managed_here(pg_server: str, python_path: Optional[str]) -> Iterator[Managed]:
     """The same on the server that has plpython3u, where only a superuser may use it."""
     with managed_database(pg_server, next(_numbers), _drop) as found:
+        _set_python_path(pg_server, parse_dsn(found.superuser)["dbname"], python_path)
         yield found
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from cerebro_db import cluster
 from cerebro_db.client import connect, make_dsn
+from cerebro_db.engines import on_greenplum
 from cerebro_db.postgres import Binaries, find_binaries
 from cerebro_db.sqltext import Fragment, ident
 
@@ -103,10 +104,11 @@ def _config(binaries: Binaries, option: str) -> str:
 @contextmanager
 def managed_database(server: str, number: int, drop: Callable[[str, str], None]) -> Iterator[Managed]:
     """An empty database of a role with CREATEROLE, and a plain role to be; gone afterwards."""
-    admin, user, password = f"managed_admin_{number}", f"ana_{number}", secrets.token_hex(8)
-    name = f"managed_{number}"
+    unique, password = f"{os.getpid()}_{number}", secrets.token_hex(8)
+    admin, user, name = f"managed_admin_{unique}", f"ana_{unique}", f"managed_{unique}"
     with connect(server) as session:
-        session.script(Fragment("set password_encryption = 'scram-sha-256'"))
+        if not on_greenplum(session):  # whose version 6 knows md5 only
+            session.script(Fragment("set password_encryption = 'scram-sha-256'"))
         session.script(Fragment(f"create role {ident(admin)} login createrole password '{password}'"))
         session.script(Fragment(f"create role {ident(user)} login password '{password}'"))
         session.script(Fragment(f"create database {ident(name)} owner {ident(admin)}"))

@@ -239,7 +239,14 @@ def trainers(database: PsycopgDatabase) -> List[int]:
 
 
 def session_roles(database: PsycopgDatabase) -> List[str]:
-    rows = database.rows(sql("select rolname from pg_roles where rolname like 'cerebro_session%%'"))
+    """Roles made for calls, but for those of sessions in other databases: the server may serve others, too."""
+    rows = database.rows(
+        sql(
+            "select r.rolname from pg_roles r where r.rolname like 'cerebro_session%%' and not exists ("
+            " select 1 from pg_stat_activity a where a.datname <> current_database()"
+            " and r.rolname like 'cerebro\\_session\\_' || a.pid || '\\_%%')"
+        )
+    )
     return [row["rolname"] for row in rows]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
+from cerebro_db.engines import on_greenplum
 from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
@@ -16,13 +18,15 @@ _RUNS = "cerebro_db.runs"
 def fit(plpy: Any, *arguments: Any) -> Dict[str, Any]:
     """Coordinate a new run from this backend; arguments in the order of madlib_mop_fit."""
     runs = signals.load(_RUNS)
-    return dict(runs.fit(_host(plpy), runs.FitRequest(*arguments)))
+    with _host(plpy) as host:
+        return dict(runs.fit(host, runs.FitRequest(*arguments)))
 
 
 @sql_function
 def resume(plpy: Any, run_id: int) -> Dict[str, Any]:
     """Finish a run that was interrupted."""
-    return dict(signals.load(_RUNS).resume(_host(plpy), run_id))
+    with _host(plpy) as host:
+        return dict(signals.load(_RUNS).resume(host, run_id))
 
 
 @sql_function
@@ -43,8 +47,16 @@ def forget(plpy: Any, run_id: int) -> None:
     signals.load(_RUNS).forget(PlpyDatabase(plpy), run_id)
 
 
-def _host(plpy: Any) -> Any:
+@contextmanager
+def _host(plpy: Any) -> Iterator[Any]:
+    """This backend as the coordinator's; a trivial statement is how PL/Python looks for a cancel or a timeout.
+
+    Greenplum's PL/Python raises KeyboardInterrupt for them besides, between any two lines. There they wait until
+    the coordinator looks.
+    """
     database = PlpyDatabase(plpy)
-    sessions = partial(signals.load("cerebro_db.loopback").Loopback, database)
-    # A trivial statement is how PL/Python looks for a cancel or a timeout.
-    return signals.load(_RUNS).Host(database, lambda: plpy.execute("select 1"), sessions)
+    with signals.blocked() if on_greenplum(database) else nullcontext():
+        seen = signals.Delivered(database) if on_greenplum(database) else database
+        sessions = partial(signals.load("cerebro_db.loopback").Loopback, seen)
+        look = signals.look if on_greenplum(database) else lambda: plpy.execute("select 1")
+        yield signals.load(_RUNS).Host(seen, look, sessions)

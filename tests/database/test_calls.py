@@ -131,7 +131,10 @@ def test_packing_gives_way_to_a_cancel(data: PsycopgDatabase, pg_module_dsn: str
     options = '{"dependent_varname": "label", "independent_varname": "img"}'
     with connect(pg_module_dsn) as session:
         call = calls.fit(session, FitRequest("slow", "never", "s", 1, strategy="hybrid", options=options))
-        packing = sql("select 1 from pg_stat_activity where application_name = 'cerebro' and wait_event = 'PgSleep'")
+        packing = sql(
+            "select 1 from pg_stat_activity"
+            " where application_name = 'cerebro' and state = 'active' and query ~ 'from \"public\".\"slow\"'"
+        )
         wait_until(lambda: bool(data.rows(packing)), 60, "packing begins")
         asked = time.monotonic()
         call.cancel()
