@@ -224,7 +224,11 @@ class _Patience:
 
     def check(self) -> None:
         self.raise_interrupt()
-        self._check()
+        try:
+            self._check()
+        except BaseException as error:  # it is told once: what is written down about it must not wait for another
+            self._interrupt = error
+            raise
 
     def raise_interrupt(self) -> None:
         if self._interrupt is not None:

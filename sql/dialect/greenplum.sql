@@ -41,20 +41,22 @@ select cerebro_private.setting('cerebro.segments') as segments, count(distinct c
 
 -- row_places --
 -- Whether scans of a table can tell its rows apart, whether it is made up of others, whether its rows have versions,
--- and what changes when all of them are written anew.
+-- which those of append-only tables do not write down, and what changes when all of them are written anew.
 with recursive part (oid) as (
     select %(table)s::text::regclass::oid
      union all
     select i.inhrelid from part p join pg_catalog.pg_inherits i on i.inhparent = p.oid
 ), parts as (
-    select count(*) as count, sum(pg_catalog.pg_relation_filenode(c.oid)::bigint) as files
+    select count(*) as count, sum(pg_catalog.pg_relation_filenode(c.oid)::bigint) as files, count(a.relid) as appended
          , bool_and(c.relkind in ('r', 'm', 'p')
                     and not exists (select 1 from pg_catalog.pg_exttable x where x.reloid = c.oid)) as stored
-      from part p join pg_catalog.pg_class c on c.oid = p.oid
+      from part p
+      join pg_catalog.pg_class c on c.oid = p.oid
+      left join pg_catalog.pg_appendonly a on a.relid = c.oid
 )
 select p.stored and d.policytype is not distinct from 'p' as told, p.count > 1 as parted
-     , p.stored and d.policytype is not distinct from 'p' as versioned
-     , (%(table)s::text::regclass::oid) || '/' || p.files as identity
+     , p.stored and d.policytype is not distinct from 'p' and p.appended in (0, p.count) as versioned
+     , p.appended > 0 as appended, (%(table)s::text::regclass::oid) || '/' || p.files as identity
   from parts p left join pg_catalog.gp_distribution_policy d on d.localoid = %(table)s::text::regclass;
 
 -- copy_rows --
@@ -66,7 +68,7 @@ distributed randomly;
 -- row_versions --
 -- Count of row versions with a hash over them that does not depend on their order.
 select count(*) as rows
-     , coalesce(sum(hashtext(concat(t.gp_segment_id, ':', t.tableoid, ':', t.ctid, ':', t.xmin))::bigint), 0)::text as hash
+     , coalesce(sum(hashtext(concat(t.gp_segment_id, ':', t.tableoid, ':', t.ctid{version}))::bigint), 0)::text as hash
   from {table} t;
 
 -- some_elements --
@@ -127,7 +129,8 @@ with recursive behind (type) as (
             union all
            select 'anyarray'::regtype::oid where t.typelem <> 0 and t.typlen = -1
             union all
-           select c.casttarget from pg_catalog.pg_cast c where c.castsource = t.oid and c.castmethod = 'b') as u (type)
+           select c.casttarget from pg_catalog.pg_cast c
+             where c.castsource = t.oid and c.castmethod = 'b' and c.castcontext = 'i') as u (type)
 )
 select count(*) > 0 as hashed
   from behind b

@@ -33,8 +33,8 @@ select nullif(pg_catalog.current_setting('cerebro.segments', true), '') as segme
 
 -- row_places --
 -- Whether scans of a table can tell its rows apart, whether it is made up of others, whether its rows have versions,
--- and what changes when all of them are written anew.
-select true as told, false as parted, c.relkind in ('r', 'm') as versioned, c.oid::text as identity
+-- which those of append-only tables do not write down, and what changes when all of them are written anew.
+select true as told, false as parted, c.relkind in ('r', 'm') as versioned, false as appended, c.oid::text as identity
   from pg_catalog.pg_class c where c.oid = %(table)s::text::regclass;
 
 -- copy_rows --

@@ -33,7 +33,7 @@ def train(database: PsycopgDatabase, output: str, validation: Optional[str] = No
 
 
 def copies(database: PsycopgDatabase, *tables: str) -> List[int]:
-    text = "select to_regclass(%(table)s)::oid::bigint as oid"
+    text = "select %(table)s::regclass::oid::bigint as oid"
     return [one(database, sql(text), table=table)["oid"] for table in tables]
 
 

@@ -35,7 +35,9 @@ def test_packing_inside_a_fit_can_be_cancelled(pg: PsycopgDatabase, pg_dsn: str)
     pg.script(sql("create view slow as select * from images where pg_sleep(0.1) is not null"))
     options = {"dependent_varname": "label", "independent_varname": "img"}
     running = Running(pg_dsn, runs.FIT, **runs.fit_values("slow", "never", "one", 1, **options))
-    packing = sql("select 1 from pg_stat_activity where application_name = 'cerebro' and wait_event = 'PgSleep'")
+    packing = sql(
+        "select 1 from pg_stat_activity where application_name = 'cerebro' and state = 'active' and query ~ 'slow'"
+    )
     wait_until(lambda: bool(pg.rows(packing)), 60, "packing begins")
     assert pg.rows(sql("select pg_cancel_backend(%(pid)s::int) as sent"), pid=running.pid)[0]["sent"]
     asked = time.monotonic()

@@ -118,7 +118,7 @@ def test_what_is_staged_is_taken_from_the_catalogs_own_table_only(
     alice.script(sql("drop view pg_temp.cerebro_stage"))
     store = StateStore(alice, run_id)
     with alice.transaction():
-        store.save(3, Blobs(WEIGHTS, REST))
+        store.save(3, Blobs(WEIGHTS, REST).chunks())
     assert store.load(3) == {"weights": WEIGHTS, "rest": REST}
     with pytest.raises(psycopg2.errors.InsufficientPrivilege):
         alice.script(sql("alter table pg_temp.cerebro_stage alter column data type text using 'x'"))

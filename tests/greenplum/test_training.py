@@ -325,7 +325,9 @@ def test_a_run_whose_coordinator_is_ended_goes_on_to_the_same_bits(
     running, run_id = runs.start_fit(pg_module_dsn, database, "packed", "out", "two", 20, threads=1, hops=8)
     assert one_value(database, "select pg_terminate_backend(%(pid)s::int) as done", pid=running.pid) is True
     running.failed(30)
-    wait_until(lambda: runs.status(database, run_id) == "interrupted", 30, "the run is interrupted")
+    # Greenplum may tell a session that it ends by cancelling its statement first.
+    over = ("interrupted", "cancelled")
+    wait_until(lambda: runs.status(database, run_id) in over, 30, "the run is known to be interrupted")
     done = len(runs.hops(database, run_id))
     assert 8 <= done < 120
     resumed = Running(pg_module_dsn, RESUME, run_id=run_id)
