@@ -15,6 +15,7 @@ from cerebro_db.database import Database, one
 from cerebro_db.engines import dialect
 from cerebro_db.errors import SetupError
 from cerebro_db.inventory import Item
+from cerebro_db.outages import REMEDY, SEGMENT
 from cerebro_db.sqltext import query
 
 #: What must be the same on all hosts, and how much of its value.
@@ -22,8 +23,6 @@ _SAME = {
     "interpreter": re.compile(r"\d+\.\d+"),
     **{name: re.compile(r"\S+") for name in ("cerebro_db", "torch", "numpy", "safetensors")},
 }
-#: How a server says of which segment it speaks.
-_SEGMENT = re.compile(r"\(seg(\d+) ")
 #: What takes as much place in an item as everything else together.
 _LISTED_SEGMENTS = 8
 
@@ -43,8 +42,7 @@ class Segment:
         """What to say when it does not answer."""
         return Item(
             f"{self.host}: segment {self.segment}", "down", False,
-            f"start it on {self.host} (port {self.port}, {self.folder}): gprecoverseg, or gpstop and gpstart without a "
-            "mirror; then resume what was running",
+            f"start it on {self.host} (port {self.port}, {self.folder}): {REMEDY}; then resume what was running",
         )  # fmt: skip
 
 
@@ -120,7 +118,7 @@ def parsed(text: str) -> Tuple[Item, ...]:
 
 def silent(cluster: Sequence[Segment], error: str) -> Item:
     """What a statement that should have asked all segments failed with, by the segment that it names."""
-    found = _SEGMENT.search(error)
+    found = SEGMENT.search(error)
     by_number = {str(segment.segment): segment for segment in cluster}
     segment = by_number.get(found.group(1)) if found else None
     if segment is None:

@@ -11,13 +11,14 @@ from cerebro_db import autopack, catalog, hopper, outputs
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.coordinator import POLL_SECONDS, Coordinator
 from cerebro_db.database import Database, Row, one, together
-from cerebro_db.errors import CancelledError, RunError, UsageError
+from cerebro_db.errors import CancelledError, RunError, UsageError, line_of
 from cerebro_db.plan import Plan
 from cerebro_db.planning import FitRequest, Planned, plan_fit
 from cerebro_db.sessions import ServerError, Sessions, interruptible, why_lost
 from cerebro_db.sqltext import TableName, query
 from cerebro_db.strategies import registry
 from cerebro_db.strategies.base import Strategy
+from cerebro_db.strategies.ledger import cut_off
 from cerebro_db.weights import shapes
 
 #: How often a coordinator looks whether another session asked to cancel its run [s].
@@ -155,7 +156,10 @@ def _recorded(log: catalog.Catalog) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        _end(log, **_ending(error))
+        cut = cut_off(line_of(error), log.run_id) if isinstance(error, ServerError) else None
+        _end(log, **_ending(cut or error))
+        if cut is not None:
+            raise cut from error
         raise
     log.end_run("trained")
     log.release()

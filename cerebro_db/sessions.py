@@ -15,6 +15,7 @@ from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.errors import CancelledError, RunError, SetupError, line_of
+from cerebro_db.outages import outage
 from cerebro_db.sqltext import Fragment, query
 
 #: What the server or the connection to it raises.
@@ -203,8 +204,8 @@ def interruptible(check: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
 
 def told(error: psycopg2.Error) -> str:
-    """The server's message without its context, or what the driver said."""
-    return (error.diag.message_primary if error.diag else None) or line_of(error)
+    """The server's message without its context, or what the driver said; of a segment that is down, what to do."""
+    return outage(line_of(error)) or (error.diag.message_primary if error.diag else None) or line_of(error)
 
 
 def as_ours(error: psycopg2.Error) -> RunError:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from cerebro_db import settings
+from cerebro_db.sessions import told
 
 #: Results; --json writes one document here and nothing else.
 console = Console(soft_wrap=True, highlight=False)
@@ -53,5 +54,5 @@ def error_line(error: Exception) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    told = error.diag.message_primary if isinstance(error, psycopg2.Error) else None
-    return " ".join((told or str(error)).removeprefix("cerebro: ").split())
+    said = told(error) if isinstance(error, psycopg2.Error) else str(error)
+    return " ".join(said.removeprefix("cerebro: ").split())

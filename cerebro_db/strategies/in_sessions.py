@@ -11,6 +11,7 @@ from cerebro_db.database import Database, one
 from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.hopper import StartHop
+from cerebro_db.outages import outage
 from cerebro_db.plan import Plan
 from cerebro_db.sessions import SLOTS, Session, Sessions, told, wait_any
 from cerebro_db.sqltext import query
@@ -142,7 +143,7 @@ class InSessions:
 def sentence(error: psycopg2.Error) -> str:
     """The server's message in one line, without its context; that a process is gone with the place where it was."""
     words = told(error).split()
-    if error.pgcode in PROCESS_GONE and error.diag.message_detail:
+    if error.pgcode in PROCESS_GONE and error.diag.message_detail and outage(told(error)) is None:
         words += f"({error.diag.message_detail})".split()
     return " ".join(words).replace("cerebro: ", "", 1)
 
@@ -151,4 +152,5 @@ def _refusal(error: psycopg2.Error) -> Exception:
     """A failed check as the error that it was in the session."""
     if error.pgcode == UsageError.sqlstate:
         return UsageError(sentence(error))
-    return SetupError(f"a training session cannot start: {sentence(error)}; {SLOTS}")
+    remedy = f"; {SLOTS}" if outage(sentence(error)) is None else ""
+    return SetupError(f"a training session cannot start: {sentence(error)}{remedy}")

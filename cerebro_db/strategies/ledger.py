@@ -7,6 +7,7 @@ from typing import Dict, Iterable, List, Optional, Set
 from cerebro_db.catalog import Catalog
 from cerebro_db.errors import RunError, SetupError, line_of
 from cerebro_db.hopper import HopFailed, HopFinished, SegmentDown, SegmentUp, StartHop
+from cerebro_db.outages import outage
 from cerebro_db.sessions import ServerError, Sessions
 from cerebro_db.strategies.base import Report
 
@@ -54,10 +55,17 @@ class Ledger:
 
 
 def cannot_train(segment: int, reason: str, run_id: Optional[int]) -> RunError:
-    return RunError(
+    """That a segment cannot go on, and what to do; at an outage of the cluster, which host to mend."""
+    return cut_off(reason, run_id) or RunError(
         f"segment {segment} cannot train: {reason}; the finished hops are kept, see the server's log, "
         f"then: select madlib_mop_resume({run_id})"
     )
+
+
+def cut_off(reason: str, run_id: Optional[int]) -> Optional[RunError]:
+    """That a run cannot go on while a segment of the cluster does not answer; None when the reason is another."""
+    down = outage(reason)
+    return RunError(f"{down}; the finished hops are kept, then: select madlib_mop_resume({run_id})") if down else None
 
 
 def after_loss(

@@ -1,0 +1,34 @@
+"""What a Greenplum says when one of its primaries is not there, as a sentence with the remedy."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+#: How a server says of which segment it speaks: `(seg1 10.0.0.2:6000)`, `(seg1 slice2 10.0.0.2:6000 pid=77)`.
+SEGMENT = re.compile(r"\(seg(\d+) (?:slice\d+ )?([^\s()]+:\d+)")
+#: Why a segment does not answer, in the words of its host or of its own server.
+_WHY = re.compile(
+    r"Connection refused|No route to host|timeout expired|timed out|Connection reset by peer"
+    r"|could not translate host name|the database system is [a-z]+(?: [a-z]+)*|segment is in reset/recovery mode"
+)
+#: All that is said where the reason is in the log only.
+_SILENT = re.compile(r"failed to acquire resources|does not answer")
+#: What brings a primary back.
+REMEDY = "gprecoverseg, or gpstop and gpstart where it has no mirror"
+
+
+def outage(said: str) -> Optional[str]:
+    """The segment that an error names because it does not answer, and the remedy; None for any other error.
+
+    What it gives it also knows again, however it is told on.
+    """
+    place, why = SEGMENT.search(said), _WHY.search(said)
+    if place is None or not (why or _SILENT.search(said)):
+        return None
+    segment, address = place.groups()
+    reason = f", {why.group()}" if why else ""
+    return (
+        f"a segment of the cluster does not answer{reason} (seg{segment} {address}): "
+        f"start it on {address.rpartition(':')[0]} ({REMEDY})"
+    )
