@@ -37,6 +37,16 @@ def test_the_segment_its_host_and_the_remedy_are_named(said: str, named: str) ->
     assert outage(f"worker of segment 2 lost its session: {expected}; and more") == expected
 
 
+def test_a_segment_that_crashed_may_be_up_again() -> None:
+    said = "Error on receive from seg1 slice1 10.0.0.2:7802 pid=77: server closed the connection unexpectedly"
+    expected = (
+        "a segment of the cluster broke a connection (seg1 10.0.0.2:7802): see its log on 10.0.0.2, and start it there "
+        f"if it is down ({REMEDY})"
+    )
+    assert outage(said) == expected
+    assert outage(f"lost: {expected}") == expected
+
+
 @pytest.mark.parametrize(
     "said",
     [
