@@ -41,12 +41,16 @@ def install(database: PsycopgDatabase) -> bool:
         )
     _run(database, root() / "sql" / ("install.sql" if complete else "install_without_python.sql"))
     if not complete:
-        why = "the server has no plpython3u" if found["superuser"] else "this role is no superuser"
+        why = _lack(found["older"]) if found["superuser"] else "this role is no superuser"
         database.notice(
             f"installed without functions in PL/Python, because {why}: {WITHOUT_PLPYTHON}; "
             f"for these {plpython_remedy(database)}"
         )
     return complete
+
+
+def _lack(older: Optional[str]) -> str:
+    return "the server has no plpython3u" + (f", only Python 2 ({older})" if older else "")
 
 
 def _update_extension(database: PsycopgDatabase) -> None:

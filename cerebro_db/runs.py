@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from cerebro_db import autopack, catalog, hopper, outputs
+from cerebro_db import autopack, catalog, hopper, hosts, outputs
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.coordinator import POLL_SECONDS, Coordinator
 from cerebro_db.database import Database, Row, one, together
@@ -125,6 +125,8 @@ def _train_on(host: Host, run_id: int, plan: Plan) -> None:
         sessions = stack.enter_context(host.sessions(plan.options.lock_seconds))
         control = stack.enter_context(sessions.connect())
         outputs.require_unchanged(control, plan)
+        if registry.in_server(plan.options.strategy):
+            hosts.require_alike(control, f"strategy {plan.options.strategy}")
         log = catalog.Catalog(control, run_id)
         _claim(host, log, sessions)
         stack.enter_context(_recorded(log))

@@ -39,6 +39,7 @@ select item, value, ok, remedy from cerebro.madlib_mop_check();
 -- Whether the caller may use PL/Python, and whether the server has it.
 select (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user) as superuser
      , exists (select 1 from pg_catalog.pg_available_extensions e where e.name = 'plpython3u') as available
+     , (select min(e.name)::text from pg_catalog.pg_available_extensions e where e.name in ('plpythonu', 'plpython2u')) as older
      , exists (select 1 from pg_catalog.pg_proc p
                  join pg_catalog.pg_namespace n on n.oid = p.pronamespace
                 where n.nspname = 'cerebro' and p.proname = 'madlib_mop_check') as used;
