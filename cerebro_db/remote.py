@@ -36,6 +36,8 @@ class Channel:
         first = one(database, query("remote", "first_buffer", **self._parts))["buffer_id"]
         if first is None:
             raise RunError(f"table {packed} has no rows of segment {dist_key} any more: it changed during the run")
+        #: The first buffer.
+        self.first: int = first
         self._first = Fragment(f"{first:d}")
 
     def tell(self, message: Message) -> Message:
@@ -92,6 +94,22 @@ class RemoteWorker:
             self._open()
             answer = self._visited(visit)
         return self._save(visit, answer, started)
+
+    @property
+    def packed(self) -> TableName:
+        return self._place.plan.packed
+
+    @property
+    def dist_key(self) -> int:
+        return self._place.dist_key
+
+    @property
+    def first_buffer(self) -> int:
+        return self._channel.first
+
+    def told(self, head: Dict[str, Any]) -> str:
+        """A message of this kind to the segment's process, for a statement of another."""
+        return Message({**head, "token": self._token}).sealed()[0].decode()
 
     def _open(self) -> None:
         """Make a trainer of a new name in the segment's process, and send it the rows that it keeps."""
