@@ -8,7 +8,7 @@ comment on function cerebro_private.round_name(integer) is
     'Name of the table whose children hold the states of a run between rounds.';
 
 create or replace function cerebro_private.has_rounds(run_id integer) returns boolean
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $body$
 begin
     return exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
                     where n.nspname = 'cerebro_private' and c.relname = cerebro_private.round_name($1));
@@ -17,7 +17,7 @@ $body$;
 comment on function cerebro_private.has_rounds(integer) is 'Whether states of a run rest where rounds leave them.';
 
 create or replace function cerebro_private.round_tables(run_id integer) returns text[]
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $body$
 begin
     return (select coalesce(array_agg(c.relname::text order by length(c.relname), c.relname), '{}')
               from pg_inherits i
@@ -30,7 +30,7 @@ $body$;
 comment on function cerebro_private.round_tables(integer) is 'The tables that hold the states of a run between rounds.';
 
 create or replace function cerebro_private.state_rows(run_id integer, mst_key integer) returns text
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $body$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $body$
 begin
     if not cerebro_private.has_rounds($1) then
         return format('cerebro_private.%I', cerebro_private.state_name($1, $2));

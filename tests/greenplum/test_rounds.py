@@ -97,17 +97,18 @@ def test_the_weights_are_those_of_a_plain_loop(database: PsycopgDatabase, select
 
 
 def test_a_segment_without_rows_is_left_out(database: PsycopgDatabase) -> None:
-    runs.make_images(database, "tiny", 2)
-    runs.pack(database, "tiny", "tiny_packed", SEGMENTS)
+    runs.make_images(database, "tiny", 12)
+    runs.pack(database, "tiny", "tiny_packed", SEGMENTS, buffer_size=6)
     row = runs.fit(database, "tiny_packed", "out", "three", 2, threads=1, order="round")
-    assert {hop["rows"] for hop in runs.hops(database, row["run_id"])} == {1}
+    assert {hop["rows"] for hop in runs.hops(database, row["run_id"])} == {6}
     assert len(runs.hops(database, row["run_id"])) == 3 * 2 * 2
     same_as_plain(database, row["run_id"], [1, 2, 3], "tiny_packed")
 
 
 def test_a_config_that_diverges_leaves_the_others_alone(database: PsycopgDatabase) -> None:
     wild = {"optimizer": "sgd", "lr": 1e30, "loss": "cross_entropy", "metrics": ["accuracy"]}
-    runs.make_selection(database, "mixed", {**{key: CONFIGS[key] for key in (1, 2)}, 9: (runs.MLP, wild, "batch_size=4")})
+    configs = {1: CONFIGS[1], 2: CONFIGS[2], 9: (runs.MLP, wild, "batch_size=4")}
+    runs.make_selection(database, "mixed", configs)
     row = runs.fit(database, "packed", "out", "mixed", 2, threads=1, order="round")
     found = database.rows(sql("select mst_key, status from cerebro.config where run_id = %(id)s"), id=row["run_id"])
     assert {one["mst_key"]: one["status"] for one in found} == {1: "finished", 2: "finished", 9: "diverged"}
