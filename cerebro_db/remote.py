@@ -147,7 +147,7 @@ class RemoteWorker:
         return self._channel.tell(Message.of_chunks({**head, "token": self._token}, chunks))
 
     def _save(self, visit: Visit, answer: Message, started: float) -> Dict[str, Any]:
-        visited, size = Visited(**answer.head["visited"]), answer.head["state_bytes"]
+        visited, size = Visited.from_json(answer.head["visited"]), answer.head["state_bytes"]
         with together(self._database):
             if not visited.diverged:  # the last finite state stays
                 self._states.save(visit.mst_key, self._taken(answer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -197,7 +197,7 @@ class Resident:
         visited, trainee = visiting.end()
         blobs = trainee.dump()
         self._trainer.keep(visit, trainee, blobs.size)
-        answer = {"answer": "finished", "pid": os.getpid(), "visited": asdict(visited), "state_bytes": blobs.size}
+        answer = {"answer": "finished", "pid": os.getpid(), "visited": visited.to_json(), "state_bytes": blobs.size}
         return answer, blobs
 
     def _windows(self, visit: Visit, visiting: Visiting) -> Generator[List[int], None, None]:

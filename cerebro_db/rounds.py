@@ -81,7 +81,7 @@ def _settled(states: StateStore, start: Start, answer: Mapping[str, Any], moved:
     result: Dict[str, Any] = {"segment_id": start.segment_id, "failed": None}
     if answer["answer"] == "failed":
         return {**result, "failed": answer["message"]}
-    visited = Visited(**answer["visited"])
+    visited = Visited.from_json(answer["visited"])
     values = visited.values(answer["seconds"] + moved, None, answer["state_bytes"])
     states.record(start.segment_id, start.visit, values)
     return {**result, "seconds": values["seconds"], "diverged": visited.diverged}
