@@ -55,7 +55,8 @@ class Visited:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Visited:
-        return cls(**{name: float(value) if isinstance(value, str) else value for name, value in raw.items()})
+        numbers: Dict[str, Any] = {n: float(value) if isinstance(value, str) else value for n, value in raw.items()}
+        return cls(**numbers)
 
     def values(self, seconds: float, moved: Optional[float], state_bytes: int) -> Dict[str, Any]:
         """The values of catalog query `save_hop`, but for what names the hop; five parts add up to `seconds`.

@@ -69,8 +69,9 @@ def same_as_plain(database: PsycopgDatabase, run_id: int, keys: Sequence[int], p
         plain.same_bits(runs.weights(database, "out", key), plain.train(rows, PLAIN[key], key, plain.visits(hops, key)))
 
 
-def tables_of_rounds(database: PsycopgDatabase) -> List[str]:
-    return [row["name"] for row in database.rows(sql("select relname as name from pg_class where relname ~ '^round_'"))]
+def tables_of_rounds(database: PsycopgDatabase, run_id: int) -> List[str]:
+    named = sql(f"select relname as name from pg_class where relname ~ '^round_{run_id}($|_)'")
+    return [row["name"] for row in database.rows(named)]
 
 
 # -- the whole run ---------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ def test_the_weights_are_those_of_a_plain_loop(database: PsycopgDatabase, select
     events = Catalog(database, row["run_id"]).events()
     assert sum(type(event).__name__ == "HopFinished" for event in events) == len(hops)
     assert sum(type(event).__name__ == "SegmentUp" for event in events) == SEGMENTS
-    assert tables_of_rounds(database) == []
+    assert tables_of_rounds(database, row["run_id"]) == []
 
 
 def test_a_segment_without_rows_is_left_out(database: PsycopgDatabase) -> None:
@@ -223,7 +224,7 @@ def test_a_session_that_is_ended_is_replaced_and_the_bits_are_the_same(
     assert len({hop["session_pid"] for hop in hops}) == 2
     assert runs.keys(hops) == runs.every_hop(list(CONFIGS), 12, SEGMENTS)
     same_as_plain(database, run_id, list(CONFIGS))
-    assert tables_of_rounds(database) == []
+    assert tables_of_rounds(database, run_id) == []
 
 
 def test_a_segment_process_that_is_ended_costs_a_round_at_most(database: PsycopgDatabase, pg_module_dsn: str) -> None:
@@ -232,7 +233,7 @@ def test_a_segment_process_that_is_ended_costs_a_round_at_most(database: Psycopg
     )
     end = sql(
         "select pg_terminate_backend(pid) as done from gp_dist_random('pg_stat_activity')"
-        " where datname = current_database() and state = 'active' and query ~ 'insert into cerebro_private'"
+        " where datname = current_database() and state = 'active' and query ~ 'insert into cerebro_private.*in_segment'"
         "   and query !~ 'gp_dist_random' limit 1"
     )
     wait_until(lambda: bool(database.rows(end)), 30, "a process is ended in the middle of a round", every=0.001)
@@ -253,10 +254,10 @@ def test_a_run_whose_coordinator_is_ended_goes_on_to_the_same_bits(
     over = ("interrupted", "cancelled")
     wait_until(lambda: runs.status(database, run_id) in over, 30, "the run is known to be interrupted")
     assert 8 <= len(runs.hops(database, run_id)) < 180
-    assert tables_of_rounds(database) != []
+    assert tables_of_rounds(database, run_id) != []
     resumed = Running(pg_module_dsn, RESUME, run_id=run_id)
     assert resumed.finished()["status"] == "finished"
     resumed.close()
     assert runs.keys(runs.hops(database, run_id)) == runs.every_hop(list(CONFIGS), 12, SEGMENTS)
     same_as_plain(database, run_id, list(CONFIGS))
-    assert tables_of_rounds(database) == []
+    assert tables_of_rounds(database, run_id) == []
