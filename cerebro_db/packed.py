@@ -43,6 +43,8 @@ class Packed:
     #: How many segments it was made for; some may be empty.
     segment_count: int
     seed: int
+    #: Whether every segment of Greenplum has a copy of all rows, as of rows to validate on.
+    everywhere: bool
 
 
 def read_packed(database: Database, text: Optional[str], what: str = "source table") -> Packed:
@@ -51,7 +53,8 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
     _require_packed(database, table, what)
     summary = one(database, query("packing", "read_summary", summary=table.suffixed(SUMMARY).sql()))
     layout = Layout.from_json(summary["layout"])
-    segments = _segments(database, table, ident(shape_column(layout.target.column)))
+    everywhere = not one(database, dialect(database, "row_places"), table=names.literal(table))["told"]
+    segments = _segments(database, table, ident(shape_column(layout.target.column)), everywhere)
     return Packed(
         table=table,
         oid=one(database, query("packing", "oid"), table=names.literal(table))["oid"],
@@ -62,14 +65,16 @@ def read_packed(database: Database, text: Optional[str], what: str = "source tab
         source=TableName.parse(summary["source_table"]),
         segment_count=summary["segments"],
         seed=summary["seed"],
+        everywhere=everywhere,
     )
 
 
-def _segments(database: Database, table: TableName, shape: Fragment) -> Tuple[PackedSegment, ...]:
+def _segments(
+    database: Database, table: TableName, shape: Fragment, everywhere: bool
+) -> Tuple[PackedSegment, ...]:
     """On Greenplum segment i is the (i div p)-th smallest key on primary i mod p, of p primaries."""
     parts = {"table": table.sql(), "shape": shape}
-    told = one(database, dialect(database, "row_places"), table=names.literal(table))["told"]
-    sql = dialect(database, "count_segments", **parts) if told else query("packing", "count_copied", **parts)
+    sql = query("packing", "count_copied", **parts) if everywhere else dialect(database, "count_segments", **parts)
     rows = database.rows(sql, primaries=len(database.rows(dialect(database, "primaries"))))
     return tuple(PackedSegment(row["segment_id"], row["dist_key"], row["rows"]) for row in rows)
 

@@ -83,6 +83,7 @@ def plan_fit(
             _require_visible(database, session, table)
         schema = made.table.schema
         packed = packed_or_pack(session, source, schema, options, copies)
+        _require_spread(packed)
         validation = packed if validation_table == source else None
         if validation_table is not None and validation is None:
             validation = packed_or_pack(session, validation_table, schema, options, copies, training=packed)
@@ -164,6 +165,14 @@ def _require_visible(database: Database, session: Database, table: TableName) ->
         raise RunError(
             f"table {table} is locked by this very transaction ({facts['locked']}), so the run's sessions would wait "
             "for ever; commit first, then fit"
+        )
+
+
+def _require_spread(packed: packing.Packed) -> None:
+    if packed.everywhere:
+        raise UsageError(
+            f"source_table {packed.table} is packed to validate on, so every segment has a copy of all its rows; give "
+            "the table of training_preprocessor_dl"
         )
 
 

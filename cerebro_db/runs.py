@@ -155,12 +155,22 @@ def _recorded(log: catalog.Catalog) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        with suppress(ServerError):  # without its session the run shows as interrupted
-            log.end_run(**_ending(error))
-            log.release()
+        _end(log, **_ending(error))
         raise
     log.end_run("trained")
     log.release()
+
+
+def _end(log: catalog.Catalog, **ending: Any) -> None:
+    """Write the end down where the session allows; without it the run shows as interrupted.
+
+    Twice, because the cancel of a statement that was over just then ends the next one of its session.
+    """
+    for _ in range(2):
+        with suppress(ServerError):
+            log.end_run(**ending)
+            log.release()
+            return
 
 
 def _ending(error: BaseException) -> Dict[str, Any]:

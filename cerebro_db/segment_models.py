@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from torch import nn
 
-from cerebro_db import answers, names, objective, packing, train
+from cerebro_db import answers, objective, packing, train
 from cerebro_db.answers import Form, PredType
 from cerebro_db.batches import Buffer, SegmentRows
 from cerebro_db.columns import shape_column
@@ -67,8 +67,7 @@ def evaluate(database: Database, trained: Trained, packed: packing.Packed, check
         "shape": ident(shape_column(columns[0])),
         "columns": join(", ", (fill(Fragment("p.{c}"), c=ident(name)) for name in columns)),
     }
-    told = one(database, dialect(database, "row_places"), table=names.literal(packed.table))["told"]
-    sql = query("prediction", "evaluate_buffers" if told else "evaluate_copies", **parts)
+    sql = query("prediction", "evaluate_copies" if packed.everywhere else "evaluate_buffers", **parts)
     segments = len(database.rows(dialect(database, "primaries")))
     with sent(database, trained, {"layout": packed.layout.to_json()}) as name:
         found = database.rows(sql, model=name, segments=segments)
@@ -168,16 +167,18 @@ class Model:
             return None
         assert self.decoding is not None
         assert self.form is not None
-        arrays = self.decoding.inputs(len(ids), [_joined(column) for column in zip(*rows)])
+        arrays = self.decoding.inputs(len(ids), [self._joined(k, values) for k, values in enumerate(zip(*rows))])
         if arrays is None:
             raise DataError("a row is not what the model was trained on")
         return self.form.aligned(ids, forward(self.module, arrays, self.layout, check))
 
-
-def _joined(values: Sequence[Optional[bytes]]) -> Optional[bytes]:
-    """None when one is missing."""
-    present = [value for value in values if value is not None]
-    return b"".join(present) if len(present) == len(values) else None
+    def _joined(self, number: int, values: Sequence[Optional[bytes]]) -> Optional[bytes]:
+        """The values of one input; None when one is missing, or of another size where nothing says its own."""
+        assert self.decoding is not None
+        present = [value for value in values if value is not None]
+        size = None if self.decoding.wires[number] else self.layout.inputs[number].row_bytes
+        fits = len(present) == len(values) and (size is None or all(len(value) == size for value in present))
+        return b"".join(present) if fits else None
 
 
 class _OneBuffer:

@@ -18,6 +18,8 @@ from cerebro_db.pages.format import Format
 
 #: The start of a cluster's control file is its system identifier.
 _CONTROL, _IDENTIFIER_BYTES = "global/pg_control", 8
+#: What a standby or mirror has, before version 12 and since; it has the identifier of what it copies.
+_FOLLOWS = ("recovery.conf", "standby.signal")
 
 
 class RelationFile:
@@ -68,6 +70,12 @@ def check_cluster(data_directory: str, system_identifier: int, form: Format, ser
             f"the data directory {data_directory!r} of {server} is not on this machine (no {_CONTROL} with its system "
             f"identifier {system_identifier}): strategy 'direct' runs on the host of the files; use another strategy"
         )
+    for name in _FOLLOWS:
+        if os.path.exists(os.path.join(data_directory, name)):
+            raise SetupError(
+                f"the data directory {data_directory!r} of {server} is on this machine that of its mirror or standby "
+                f"(it has {name}), which is late: strategy 'direct' runs on the host of the files; use another strategy"
+            )
 
 
 @contextmanager

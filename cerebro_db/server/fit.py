@@ -18,14 +18,14 @@ _RUNS = "cerebro_db.runs"
 def fit(plpy: Any, *arguments: Any) -> Dict[str, Any]:
     """Coordinate a new run from this backend; arguments in the order of madlib_mop_fit."""
     runs = signals.load(_RUNS)
-    with _coordinating(plpy) as host:
+    with _host(plpy) as host:
         return dict(runs.fit(host, runs.FitRequest(*arguments)))
 
 
 @sql_function
 def resume(plpy: Any, run_id: int) -> Dict[str, Any]:
     """Finish a run that was interrupted."""
-    with _coordinating(plpy) as host:
+    with _host(plpy) as host:
         return dict(signals.load(_RUNS).resume(host, run_id))
 
 
@@ -48,19 +48,15 @@ def forget(plpy: Any, run_id: int) -> None:
 
 
 @contextmanager
-def _coordinating(plpy: Any) -> Iterator[Any]:
-    """This backend as a coordinator's host.
+def _host(plpy: Any) -> Iterator[Any]:
+    """This backend as the coordinator's; a trivial statement is how PL/Python looks for a cancel or a timeout.
 
-    Greenplum turns a cancel into a KeyboardInterrupt at any line of Python, and a statement after it leaves Python
-    for good, without a `finally`: sessions would stay open. So there it comes in only where it is looked for.
+    Greenplum's PL/Python raises KeyboardInterrupt for them besides, between any two lines. There they wait until
+    the coordinator looks.
     """
-    plain = PlpyDatabase(plpy)
-    database = signals.Delivered(plain)
-
-    def look() -> None:
-        with signals.delivered():
-            plpy.execute("select 1")  # a trivial statement is how PL/Python looks for a cancel or a timeout
-
-    sessions = partial(signals.load("cerebro_db.loopback").Loopback, database)
-    with signals.blocked() if on_greenplum(plain) else nullcontext():
-        yield signals.load(_RUNS).Host(database, look, sessions)
+    database = PlpyDatabase(plpy)
+    with signals.blocked() if on_greenplum(database) else nullcontext():
+        seen = signals.Delivered(database) if on_greenplum(database) else database
+        sessions = partial(signals.load("cerebro_db.loopback").Loopback, seen)
+        look = signals.look if on_greenplum(database) else lambda: plpy.execute("select 1")
+        yield signals.load(_RUNS).Host(seen, look, sessions)

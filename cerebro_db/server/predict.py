@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from cerebro_db.server import signals
@@ -32,4 +33,6 @@ def evaluate_buffer(plpy: Any, *arguments: Any) -> Any:
 @sql_function
 def predict_row(plpy: Any, *arguments: Any) -> Any:
     """Have a row wait for its answer, and give the answers to all that wait when it is time."""
-    return signals.load(_PREDICTION).predict_row(plpy, *arguments)
+    # Called for every row: blocking signals, as loading does, takes many times as long as the call.
+    module: Any = sys.modules.get(_PREDICTION) or signals.load(_PREDICTION)
+    return module.predict_row(plpy, *arguments)

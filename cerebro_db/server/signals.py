@@ -32,14 +32,33 @@ def blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@contextmanager
-def delivered() -> Iterator[None]:
-    """Inside `blocked()`: the main thread may be signalled again while it talks to the server."""
-    before = signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+class delivered:  # noqa: N801  used like blocked()
+    """Inside `blocked()`: the main thread may be signalled again while it talks to the server.
+
+    No generator: the server of Greenplum can leave Python by a jump, and what it left behind, once collected, would
+    block the signals of the session for ever.
+    """
+
+    def __enter__(self) -> None:
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        except BaseException:  # Greenplum's PL/Python raises KeyboardInterrupt as soon as the signal is there
+            self.__exit__()
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+
+def look() -> None:
+    """Inside `blocked()` on Greenplum: raises KeyboardInterrupt when the server wants the function to end.
+
+    Without a statement of PL/Python, whose beginning and end are sent to all segments and, when a cancel comes just
+    then, jump out of Python past every `finally`.
+    """
+    with delivered():
+        pass
 
 
 class Delivered:

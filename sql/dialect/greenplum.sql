@@ -129,7 +129,8 @@ with recursive behind (type) as (
             union all
            select 'anyarray'::regtype::oid where t.typelem <> 0 and t.typlen = -1
             union all
-           select c.casttarget from pg_catalog.pg_cast c where c.castsource = t.oid and c.castmethod = 'b') as u (type)
+           select c.casttarget from pg_catalog.pg_cast c
+             where c.castsource = t.oid and c.castmethod = 'b' and c.castcontext = 'i') as u (type)
 )
 select count(*) > 0 as hashed
   from behind b

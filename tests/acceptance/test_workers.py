@@ -32,6 +32,7 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.postgresql("kill -9 of a session restarts the server, which others may use")
 def test_a_killed_backend_takes_its_workers_along(cluster: Cluster) -> None:
     dsn = cluster.dsn("postgres")
     with connect(dsn) as database:

@@ -58,6 +58,8 @@ def test_tensors_and_labels(packed: PsycopgDatabase, pg_dsn: str, tmp_path: Path
 def test_one_segment(packed: PsycopgDatabase, pg_dsn: str, tmp_path: Path) -> None:
     result = invoke(pg_dsn, "packed", str(tmp_path / "rows.arrow"), "--segment", "1", "--json")
     assert json.loads(result.stdout) == {"file": str(tmp_path / "rows.arrow"), "rows": 45}
+    result = invoke(pg_dsn, "packed", str(tmp_path / "none.arrow"), "--segment", "7")
+    assert (result.exit_code, "unknown segment with rows '7': known are 0, 1" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Tuple
 
+import psycopg2
 import pytest
 
 from cerebro_db.client import PsycopgDatabase, connect
@@ -107,6 +108,13 @@ def test_validation_rows_of_every_source(gp: PsycopgDatabase) -> None:
     for name, (_, rows) in SOURCES.items():
         run(gp, f"select validation_preprocessor_dl('src_{name}', 'v_{name}', 'y', 'id, x', 'learned')")
         assert sorted(decode(gp, f"v_{name}").column("id").astype(int)) == list(range(1, rows + 1))
+
+
+def test_rows_that_are_everywhere_are_not_trained_on(gp: PsycopgDatabase) -> None:
+    run(gp, "select training_preprocessor_dl('src_heap', 'taught', 'y', 'id, x')")
+    run(gp, "select validation_preprocessor_dl('src_heap', 'checked', 'y', 'id, x', 'taught')")
+    with pytest.raises(psycopg2.Error, match="source_table public.checked is packed to validate on"):
+        fit(gp, "checked", "never", "s", 1)
 
 
 # -- whether a source changed ----------------------------------------------------------------------

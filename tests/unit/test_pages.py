@@ -465,3 +465,8 @@ def test_the_cluster_must_be_the_servers_own(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="system identifier 77"):
         check_cluster(str(tmp_path), 77, form())
     check_cluster(str(tmp_path), 78, form())
+    for name in ("recovery.conf", "standby.signal"):
+        (tmp_path / name).touch()
+        with pytest.raises(SetupError, match=f"of segment 1 is on this machine that of its mirror .*has {name}"):
+            check_cluster(str(tmp_path), 78, form(), "segment 1")
+        (tmp_path / name).unlink()
