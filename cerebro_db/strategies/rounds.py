@@ -21,19 +21,29 @@ from cerebro_db.strategies.ledger import after_loss, cannot_train
 _MB = 1_000_000
 
 
-def suits(plan: Plan, sessions: Sessions) -> bool:
-    """Whether one statement can train a round: on Greenplum, a segment per primary, whose rows it keeps in memory."""
-    if plan.options.order != "round":
-        return False
-    row_bytes = sum(column.row_bytes for column in plan.layout.columns)
-    if max(segment.rows for segment in plan.segments) * row_bytes > plan.options.cache_mb * _MB:
-        return False
+def in_rounds(plan: Plan, sessions: Sessions) -> InRdbms:
+    """One statement per round, on a Greenplum where that can be; else a session per segment."""
     with sessions.connect() as session:
         if not on_greenplum(session):
-            return False
-        # Segment i lies on primary i modulo their number, and a session has one process there that keeps rows.
+            return InRdbms(plan, sessions)
         primaries: int = one(session, query("rounds", "primaries"))["primaries"]
-    return max(segment.segment_id for segment in plan.segments) < primaries
+    hindrance = _hindrance(plan, primaries)
+    if hindrance is None:
+        return Rounds(plan, sessions)
+    strategy = InRdbms(plan, sessions)
+    strategy.remarks = (f"{hindrance}: each hop of a round is a statement of its own",)
+    return strategy
+
+
+def _hindrance(plan: Plan, primaries: int) -> Optional[str]:
+    """Why one statement cannot train a round."""
+    size = max(segment.rows for segment in plan.segments) * sum(column.row_bytes for column in plan.layout.columns)
+    if size > plan.options.cache_mb * _MB:
+        return f"a segment's rows take {size} bytes, more than cache_mb := {plan.options.cache_mb} keeps"
+    # Segment i lies on primary i modulo their number, and a session has one process there that keeps rows.
+    if max(segment.segment_id for segment in plan.segments) >= primaries:
+        return f"table {plan.packed} has several segments on one of {primaries} primaries"
+    return None
 
 
 class Rounds(InRdbms):

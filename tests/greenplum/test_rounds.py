@@ -97,6 +97,21 @@ def test_the_weights_are_those_of_a_plain_loop(database: PsycopgDatabase, select
     assert tables_of_rounds(database, row["run_id"]) == []
 
 
+def test_given_weights_are_what_a_round_begins_with(database: PsycopgDatabase) -> None:
+    """One config alone visits the segments in the same order in a rotation, where its state is read from its table."""
+    runs.make_selection(database, "given", {3: CONFIGS[3]})
+    runs.fit(database, "packed", "out", "given", 1, threads=1, order="round")
+    first = runs.weights(database, "out", 3)
+    database.rows(sql("update given_arch set model_weights = %(weights)s"), weights=first)
+    found = []
+    for order in ("round", "rotation"):
+        database.script(sql("drop table out, out_info, out_summary"))
+        row = runs.fit(database, "packed", "out", "given", 1, threads=1, order=order)
+        assert [hop["segment_id"] for hop in runs.hops(database, row["run_id"])] == [0, 1, 2]
+        found.append(runs.weights(database, "out", 3))
+    assert found[0] == found[1] != first
+
+
 def test_a_segment_without_rows_is_left_out(database: PsycopgDatabase) -> None:
     runs.make_images(database, "tiny", 2)
     runs.pack(database, "tiny", "tiny_packed", SEGMENTS)
@@ -118,9 +133,15 @@ def test_a_config_that_diverges_leaves_the_others_alone(database: PsycopgDatabas
     same_as_plain(database, row["run_id"], [1, 2])
 
 
-@pytest.mark.parametrize("options", [{"cache_mb": 0}, {"segments": 4}])
+@pytest.mark.parametrize(
+    ("options", "remark"),
+    [
+        ({"cache_mb": 0}, r"a segment's rows take \d+ bytes, more than cache_mb := 0 keeps: each hop"),
+        ({"segments": 4}, r"has several segments on one of \d+ primaries: each hop of a round is a statement"),
+    ],
+)
 def test_what_one_statement_cannot_train_is_trained_by_sessions(
-    database: PsycopgDatabase, options: Dict[str, int]
+    database: PsycopgDatabase, options: Dict[str, int], remark: str
 ) -> None:
     """Rows that are not kept, and two segments on one primary."""
     segments = options.get("segments", SEGMENTS)
@@ -131,6 +152,7 @@ def test_what_one_statement_cannot_train_is_trained_by_sessions(
     hops = runs.hops(database, row["run_id"])
     assert runs.keys(hops) == runs.every_hop([1, 2], 1, segments)
     assert len({hop["session_pid"] for hop in hops}) > 1
+    assert re.search(remark, "\n".join(database.connection.notices))
     same_as_plain(database, row["run_id"], [1, 2], packed)
 
 
