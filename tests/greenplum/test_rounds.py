@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import partial
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 import psycopg2
 import pytest
@@ -18,6 +18,7 @@ from cerebro_db.remote import RemoteWorker
 from cerebro_db.sqltext import ident, numbered, query
 from cerebro_db.visits import Place
 from tests import plain, runs
+from tests.conftest import Role
 from tests.runs import RESUME, Running, sql
 from tests.support import wait_until
 
@@ -156,6 +157,19 @@ def test_what_one_statement_cannot_train_is_trained_by_sessions(
     assert len({hop["session_pid"] for hop in hops}) > 1
     assert re.search(remark, "\n".join(told))
     same_as_plain(database, row["run_id"], [1, 2], packed)
+
+
+def test_a_role_without_more_rights_than_a_user_trains_rounds(
+    gp_server: str, pg: PsycopgDatabase, role: Callable[..., Role]
+) -> None:
+    """The statement has the caller's rights, on the rows and on the states of the caller's own run."""
+    user = role("analyst")()
+    runs.make_images(user, "images", 203)
+    runs.pack(user, "images", "packed", SEGMENTS, buffer_size=9)
+    runs.make_selection(user, "five", CONFIGS)
+    row = runs.fit(user, "packed", "out", "five", 1, threads=1, order="round")
+    same_as_plain(user, row["run_id"], list(CONFIGS))
+    assert tables_of_rounds(pg, row["run_id"]) == []
 
 
 # -- the statement ---------------------------------------------------------------------------------
