@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from cerebro_db import environment, names, outputs, packing, params, selection
+from cerebro_db import environment, hosts, names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
 from cerebro_db.database import Database, one
 from cerebro_db.errors import RunError, SetupError, UsageError
@@ -79,6 +79,8 @@ def plan_fit(
     if request.validation_table is not None:
         validation_table = names.require(database, request.validation_table, "validation_table")
     with sessions.connect() as session:
+        if registry.in_server(options.strategy):
+            hosts.require_alike(session, f"strategy {options.strategy}")
         for table in filter(None, (source, validation_table)):
             _require_visible(database, session, table)
         schema = made.table.schema

@@ -12,6 +12,7 @@ from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.database import Row
+from cerebro_db.engines import on_greenplum
 from cerebro_db.sqltext import Fragment
 from tests.processes import started
 from tests.support import wait_until
@@ -236,6 +237,19 @@ def helpers(database: PsycopgDatabase) -> Dict[int, str]:
 def trainers(database: PsycopgDatabase) -> List[int]:
     """Pids of the sessions that train right now."""
     return [pid for pid, name in helpers(database).items() if name.startswith("cerebro run ")]
+
+
+def training_processes(database: PsycopgDatabase) -> List[List[int]]:
+    """Of each session that trains right now, the processes that may do the work: its own, or its segments'."""
+    if not on_greenplum(database):
+        return [[pid] for pid in trainers(database)]
+    of_sessions = sql(
+        "select array_agg(s.pid) as pids"
+        "  from (select (pg_stat_get_activity(null)).* from gp_dist_random('pg_catalog.gp_id')) s"
+        "  join pg_stat_activity a on a.sess_id = s.sess_id"
+        " where a.application_name like 'cerebro run %%' and a.datname = current_database() group by s.sess_id"
+    )
+    return [row["pids"] for row in database.rows(of_sessions)]
 
 
 def session_roles(database: PsycopgDatabase) -> List[str]:

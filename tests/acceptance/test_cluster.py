@@ -24,7 +24,7 @@ from cerebro_db.errors import SetupError
 from cerebro_db.sqltext import Fragment
 from tests.support import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgresql("a server of its own")]
 
 SETTINGS = {"shared_buffers": "64MB"}
 

@@ -19,7 +19,7 @@ from tests.managed import LANGUAGES, Managed
 from tests.runs import make_images, sql
 from tests.support import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgresql("a server of its own")]
 
 TOML = """
 search_type = "random"

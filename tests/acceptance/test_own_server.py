@@ -18,7 +18,7 @@ from cerebro_db.sqltext import Fragment
 from tests.runs import ADAM, MLP, fit, make_images, make_selection, pack
 from tests.support import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.postgresql("a server of its own")]
 
 #: As Debian installs it; the map lets this test in as the superuser.
 DEBIAN = """
