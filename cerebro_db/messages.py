@@ -9,13 +9,14 @@ a hop sends a message with each statement, JSON with bytes beside it, and gets a
     {"do": "rows", "token"}, the columns of one buffer   -> none, until all that were wanted are there
     {"do": "state", "token", "chunks"}, their bytes      -> {"answer": "ready"}           a part of a large state
     {"do": "hop", "token", "visit", "chunks"}, what is left of it  -> wants, or finished
+    {"do": "round", "token", "visit"}, the config's state as an answer left it  -> finished with all chunks, or failed
     {"do": "take", "token"}                              -> {"answer": "chunks", "chunks", "more"}, their bytes
 
     {"answer": "wants", "buffers"}      send these buffers as "rows", in any order
     {"answer": "up", "pid"}             the segment can take a hop
     {"answer": "finished", "pid", "visited", "state_bytes", "chunks", "more"}, bytes of the new state's first chunks
     {"answer": "unknown"}               no trainer of this name: the process is a new one
-    {"answer": "failed", "message", "sqlstate"}          an error of ours
+    {"answer": "failed", "message", "sqlstate"}          an error of ours; of a round with the chunks that came
 
 Between statements the trainer stays in the process's memory, and with it a hop whose rows come window by window.
 """

@@ -36,6 +36,8 @@ class Channel:
         first = one(database, query("remote", "first_buffer", **self._parts))["buffer_id"]
         if first is None:
             raise RunError(f"table {packed} has no rows of segment {dist_key} any more: it changed during the run")
+        #: The first buffer.
+        self.first: int = first
         self._first = Fragment(f"{first:d}")
 
     def tell(self, message: Message) -> Message:
@@ -93,6 +95,22 @@ class RemoteWorker:
             answer = self._visited(visit)
         return self._save(visit, answer, started)
 
+    @property
+    def packed(self) -> TableName:
+        return self._place.plan.packed
+
+    @property
+    def dist_key(self) -> int:
+        return self._place.dist_key
+
+    @property
+    def first_buffer(self) -> int:
+        return self._channel.first
+
+    def told(self, head: Dict[str, Any]) -> str:
+        """A message of this kind to the segment's process, for a statement of another."""
+        return Message({**head, "token": self._token}).sealed()[0].decode()
+
     def _open(self) -> None:
         """Make a trainer of a new name in the segment's process, and send it the rows that it keeps."""
         self._token = secrets.token_hex(8)
@@ -129,7 +147,7 @@ class RemoteWorker:
         return self._channel.tell(Message.of_chunks({**head, "token": self._token}, chunks))
 
     def _save(self, visit: Visit, answer: Message, started: float) -> Dict[str, Any]:
-        visited, size = Visited(**answer.head["visited"]), answer.head["state_bytes"]
+        visited, size = Visited.from_json(answer.head["visited"]), answer.head["state_bytes"]
         with together(self._database):
             if not visited.diverged:  # the last finite state stays
                 self._states.save(visit.mst_key, self._taken(answer))

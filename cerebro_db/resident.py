@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import dataclass
 from typing import Any, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -11,11 +12,12 @@ import torch
 from cerebro_db import factories, hops
 from cerebro_db.batches import Buffer, Columns, Gathering
 from cerebro_db.database import Database
-from cerebro_db.errors import CerebroError, UsageError
+from cerebro_db.errors import CerebroError, RunError, UsageError
 from cerebro_db.messages import Message, packets
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.plan import Plan
 from cerebro_db.sqltext import TableName
+from cerebro_db.state import Blobs
 from cerebro_db.state_store import Chunk, joined
 from cerebro_db.train import Check
 from cerebro_db.trainer import Sources, Trainer, Visiting, warm_up
@@ -24,6 +26,13 @@ from cerebro_db.visits import Visit
 #: Something that goes on when the buffers of the positions that it asks for are there, and ends with an answer.
 Course = Generator[List[int], None, Message]
 
+#: Most bytes of a state that a round moves: a row of a table ends at 1 GB.
+LARGEST_ROUND_STATE = 900_000_000
+#: What a config's own training can raise. Not what the server has pending, which ends the round.
+_OF_TRAINING = (
+    CerebroError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
+    TypeError, ValueError,
+)  # fmt: skip
 _KEY = "cerebro resident"
 _UNKNOWN = Message({"answer": "unknown"})
 
@@ -116,6 +125,8 @@ class Resident:
             return _UNKNOWN
         if do == "take":
             return self._taken({"answer": "chunks"})
+        if do == "round":
+            return self._round(Visit(*message.head["visit"]), Message.opened(message.data).chunks())
         self._state.extend(message.chunks())
         if do == "state":
             return Message({"answer": "ready"})
@@ -164,12 +175,30 @@ class Resident:
             visiting.feed(trainer.batches(visit))
         else:
             yield from self._windows(visit, visiting)
+        answer, blobs = self._ended(visit, visiting)
+        self._outgoing, self._owed = packets(blobs.chunks()), blobs.size
+        return self._taken(answer)
+
+    def _round(self, visit: Visit, before: List[Chunk]) -> Message:
+        """A whole visit: the new state, or that of before when there is none; an error is of this config alone."""
+        started = time.perf_counter()
+        try:
+            visiting = self._trainer.begin(visit, joined(before))
+            visiting.feed(self._trainer.batches(visit))
+            answer, blobs = self._ended(visit, visiting)
+            _require_room(visit.mst_key, blobs.size)
+        except _OF_TRAINING as error:
+            ours = error if isinstance(error, CerebroError) else RunError(f"{type(error).__name__}: {error}")
+            return Message.of_chunks(Message.failed(ours).head, before)
+        chunks = before if answer["visited"]["diverged"] else list(blobs.chunks())
+        return Message.of_chunks({**answer, "seconds": time.perf_counter() - started}, chunks)
+
+    def _ended(self, visit: Visit, visiting: Visiting) -> Tuple[Dict[str, Any], Blobs]:
         visited, trainee = visiting.end()
         blobs = trainee.dump()
-        trainer.keep(visit, trainee, blobs.size)
-        self._outgoing, self._owed = packets(blobs.chunks()), blobs.size
-        answer = {"answer": "finished", "pid": os.getpid(), "visited": asdict(visited), "state_bytes": blobs.size}
-        return self._taken(answer)
+        self._trainer.keep(visit, trainee, blobs.size)
+        answer = {"answer": "finished", "pid": os.getpid(), "visited": visited.to_json(), "state_bytes": blobs.size}
+        return answer, blobs
 
     def _windows(self, visit: Visit, visiting: Visiting) -> Generator[List[int], None, None]:
         """Train on windows that come one after the other."""
@@ -189,3 +218,11 @@ class Resident:
         if not self._owed:
             self._outgoing = iter(())  # it holds the whole state
         return Message.of_chunks({**head, "more": self._owed > 0}, chunks)
+
+
+def _require_room(mst_key: int, size: int) -> None:
+    if size > LARGEST_ROUND_STATE:
+        raise UsageError(
+            f"mst_key {mst_key}: its state takes {size} bytes, and a round moves at most {LARGEST_ROUND_STATE}; "
+            "take order 'rotation', which moves any state, or a smaller model"
+        )

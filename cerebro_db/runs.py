@@ -222,6 +222,8 @@ class Training:
 def _coordinate(training: Training, state: hopper.State) -> None:
     """Train to the end in sessions that are ready."""
     log, plan = training.log, training.plan
+    for remark in getattr(training.strategy, "remarks", ()):
+        training.host.database.notice(remark)
     training.strategy.begin(log.run_id)
     announce = outputs.Announcer(training.host.database, training.control, log.run_id, plan)
     coordinator = Coordinator(training.strategy, log, training.check, announce.epoch_done)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Dict, NamedTuple, Optional
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from cerebro_db.plan import Plan
 
@@ -46,6 +47,16 @@ class Visited:
     build_seconds: float
     #: A loss was NaN or infinite: the state of before the visit stays.
     diverged: bool
+
+    def to_json(self) -> Dict[str, Any]:
+        """As JSON that a server reads too, which has words for numbers that are none."""
+        numbers = asdict(self).items()
+        return {name: value if value is None or math.isfinite(value) else str(value) for name, value in numbers}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Visited:
+        numbers: Dict[str, Any] = {n: float(value) if isinstance(value, str) else value for n, value in raw.items()}
+        return cls(**numbers)
 
     def values(self, seconds: float, moved: Optional[float], state_bytes: int) -> Dict[str, Any]:
         """The values of catalog query `save_hop`, but for what names the hop; five parts add up to `seconds`.

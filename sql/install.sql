@@ -19,6 +19,7 @@ set local client_min_messages = warning;
 \ir ../udfs/open_segment/latest.sql
 \ir ../udfs/predict_row/latest.sql
 \ir ../udfs/train_hop/latest.sql
+\ir ../udfs/train_round/latest.sql
 \ir ../udfs/warm_up/latest.sql
 
 \ir ../udfs/delete_model_arch/latest.sql

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
-from cerebro_db import remote
+from cerebro_db import remote, rounds
 from cerebro_db.catalog import Catalog
 from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import RunError
@@ -68,8 +68,25 @@ def train_hop(
     if worker is None:
         raise RunError(f"this session has not opened segment {segment_id} of run {run_id}; call open_segment first")
     phase = f"cerebro run {run_id}: config {mst_key} epoch {epoch} segment {segment_id}"
-    plpy.execute(plpy.prepare("select pg_catalog.set_config('application_name', $1, false)", ["text"]), [phase])
+    _show(plpy, phase)
     return json.dumps(worker.hop(mst_key, epoch, last))
+
+
+@sql_function
+def train_round(plpy: Any, memory: Dict[Any, Any], run_id: int, hops: str) -> str:
+    """Train hops (JSON), one on each segment that this session has opened, by one statement."""
+    database = PlpyDatabase(plpy)
+    starts = [rounds.Start(**hop) for hop in json.loads(hops)]
+    opened = {start.segment_id: memory.get(_key(run_id, start.segment_id)) for start in starts}
+    workers = {segment: worker for segment, worker in opened.items() if worker is not None}
+    if len(workers) < len(opened):
+        raise RunError(f"this session has not opened every segment of run {run_id}; call open_segment first")
+    _show(plpy, f"cerebro run {run_id}: round of {len(starts)} configs")
+    return json.dumps(rounds.train(database, run_id, workers, starts))
+
+
+def _show(plpy: Any, phase: str) -> None:
+    plpy.execute(plpy.prepare("select pg_catalog.set_config('application_name', $1, false)", ["text"]), [phase])
 
 
 def _key(run_id: int, segment_id: int) -> Any:

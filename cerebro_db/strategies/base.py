@@ -25,6 +25,7 @@ class Strategy(Protocol):
 
     A class may have `require(database: Database) -> None` (a class method): called before anything is
     made, it raises SetupError that names what the server lacks for the strategy, and the remedy.
+    An instance may have `remarks`, sentences for the caller of how it will train.
     """
 
     name: ClassVar[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Tuple
 
 from cerebro_db.strategies.in_sessions import InSessions
 
@@ -11,3 +11,5 @@ class InRdbms(InSessions):
     """Training in loopback sessions of the server that coordinates."""
 
     name: ClassVar[str] = "in_rdbms"
+    #: What the caller is told of how it will train.
+    remarks: Tuple[str, ...] = ()

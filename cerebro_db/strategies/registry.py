@@ -14,6 +14,7 @@ from cerebro_db.strategies.export import Export
 from cerebro_db.strategies.hybrid import Hybrid
 from cerebro_db.strategies.in_rdbms import InRdbms
 from cerebro_db.strategies.in_sessions import InSessions
+from cerebro_db.strategies.rounds import in_rounds
 from cerebro_db.strategies.streaming import Streaming
 
 #: One line per strategy, under the names that options.STRATEGIES lists.
@@ -35,7 +36,10 @@ def require(database: Database, name: str) -> None:
 
 def open_strategy(plan: Plan, sessions: Sessions) -> Strategy:
     """The strategy that the plan asks for, its segments starting up."""
-    return _find(plan.options.strategy)(plan, sessions)
+    kind = _find(plan.options.strategy)
+    if kind is InRdbms and plan.options.order == "round":
+        kind = in_rounds
+    return kind(plan, sessions)
 
 
 def in_server(name: str) -> bool:

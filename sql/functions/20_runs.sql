@@ -173,6 +173,9 @@ begin
     for mst in select c.mst_key from cerebro_private.config c where c.run_id = $1 loop
         execute format('drop table if exists cerebro_private.%I', cerebro_private.state_name($1, mst));
     end loop;
+    if cerebro_private.has_rounds($1) then
+        execute format('drop table cerebro_private.%I cascade', cerebro_private.round_name($1));
+    end if;
 end
 $body$;
 comment on function cerebro_private.drop_states(integer) is 'Drop the tables that the states of a run hop through.';

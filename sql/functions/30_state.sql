@@ -11,6 +11,9 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 begin
     perform cerebro_private.require_owner($1);
     execute format('truncate table cerebro_private.%I', cerebro_private.state_name($1, $2));
+    if cerebro_private.has_rounds($1) then
+        execute format('delete from cerebro_private.%I r where r.mst_key = $1', cerebro_private.round_name($1)) using $2;
+    end if;
 end
 $body$;
 comment on function cerebro_private.clear_state(integer, integer) is 'Empty a config''s state before the new one is written.';
@@ -67,8 +70,8 @@ returns table (part text, chunk integer, data bytea)
 language plpgsql stable :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$
 begin
     perform cerebro_private.require_owner($1);
-    return query execute format('select s.part, s.chunk, s.data from cerebro_private.%I s order by s.part, s.chunk'
-                              , cerebro_private.state_name($1, $2));
+    return query execute format('select s.part, s.chunk, s.data from %s s order by s.part, s.chunk'
+                              , cerebro_private.state_rows($1, $2));
 end
 $body$;
 comment on function cerebro_private.load_state(integer, integer) is
@@ -110,7 +113,7 @@ begin
         model_arch := config.model_arch;
         execute format('select string_agg(s.data, '''' order by s.chunk) filter (where s.part = ''weights'')'
                     || '     , string_agg(s.data, '''' order by s.chunk) filter (where s.part = ''rest'')'
-                    || '  from cerebro_private.%I s', cerebro_private.state_name($1, config.mst_key))
+                    || '  from %s s', cerebro_private.state_rows($1, config.mst_key))
            into model_weights, optimizer_state;
         if model_weights is not null then
             return next;

@@ -7,6 +7,7 @@ select case when version() ~ 'Greenplum' then 'greenplum.sql' else 'postgresql.s
 \ir ../functions/10_access.sql
 \ir ../functions/20_runs.sql
 \ir ../functions/30_state.sql
+\ir ../functions/35_rounds.sql
 \ir ../functions/40_packed.sql
 \ir ../functions/50_factories.sql
 \ir ../functions/60_pages.sql

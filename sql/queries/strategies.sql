@@ -15,6 +15,14 @@ select cerebro_private.open_segment(%(run_id)s::integer, %(segment_id)s::integer
 select cerebro_private.train_hop(%(run_id)s::integer, %(mst_key)s::integer, %(epoch)s::integer
                                , %(segment_id)s::integer, %(last)s::boolean);
 
+-- open_rounds --
+-- Bring every state where a round finds it.
+select cerebro_private.open_rounds(%(run_id)s::integer);
+
+-- train_round --
+-- Train a hop on every segment that this session has opened.
+select cerebro_private.train_round(%(run_id)s::integer, %(hops)s::text);
+
 -- prepare_hop --
 -- Plan the query of a hop once per session.
 prepare cerebro_hop (integer, integer, integer, integer, boolean) as

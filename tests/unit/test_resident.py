@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from cerebro_db.resident import Process
 from cerebro_db.sqltext import TableName
 from cerebro_db.state_store import Chunk, joined
 from cerebro_db.trainer import Sources, Trainer
-from cerebro_db.visits import Visit
+from cerebro_db.visits import Visit, Visited
 
 SIZES = (7, 5, 9, 1, 8)
 LAYOUT = Layout(
@@ -248,3 +249,71 @@ def test_imports_are_paid_for_and_configs_checked_without_a_trainer() -> None:
     assert wire.tell({"do": "warm"}).head == {"answer": "warm", "torch": torch.__version__}
     checked = wire.tell({"do": "check", "plan": plan_of(0).to_json(), "initial": {}})
     assert checked.head == {"answer": "checked"}
+
+
+# -- rounds ----------------------------------------------------------------------------------------
+
+
+def in_round(wire: Wire, visit: Visit, stored: Message) -> Message:
+    """A hop of a round: the answer, which is the state that the next one gets."""
+    head = {"do": "round", "token": "t", "visit": visit}
+    answer = wire.sent(Message(head, stored.sealed()))
+    assert answer is not None
+    return answer
+
+
+NO_STATE = Message({"chunks": []})
+
+
+def test_a_round_takes_a_state_and_gives_the_whole_new_one() -> None:
+    plan, wire = plan_of(1000), Wire(Rows())
+    wire.open(plan)
+    stored = NO_STATE
+    for visit in VISITS:
+        stored = in_round(wire, visit, stored)
+    expected, counts = pulled(plan, VISITS)
+    assert joined(stored.chunks()) == expected
+    assert counted(stored.head["visited"]) == counts
+    assert stored.head["answer"] == "finished"
+    assert stored.head["seconds"] > 0
+
+
+def test_a_round_in_which_the_loss_is_no_number_leaves_the_state_and_json_that_servers_read() -> None:
+    wire = Wire(Rows())
+    wire.open(plan_of(1000))
+    answer = in_round(wire, Visit(HOPELESS_KEY, 1, True), NO_STATE)
+    assert answer.chunks() == []
+    assert answer.head["state_bytes"] > 0
+    visited = Visited.from_json(answer.head["visited"])
+    assert visited.diverged
+    assert visited.loss is not None
+    assert not math.isfinite(visited.loss)
+    json.loads(answer.sealed()[0], parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("too large"), UsageError("too large")])
+def test_an_error_in_a_round_is_an_answer_with_the_state_of_before(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    wire = Wire(Rows())
+    wire.open(plan_of(1000))
+    before = in_round(wire, VISITS[0], NO_STATE)
+
+    def fails(*arguments: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Trainer, "begin", fails)
+    answer = in_round(wire, VISITS[1], before)
+    assert answer.head["answer"] == "failed"
+    assert "too large" in answer.head["message"]
+    assert answer.chunks() == before.chunks()
+
+
+def test_a_state_that_no_row_holds_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cerebro_db.resident.LARGEST_ROUND_STATE", 100)
+    wire = Wire(Rows())
+    wire.open(plan_of(1000))
+    answer = in_round(wire, VISITS[0], NO_STATE)
+    assert answer.chunks() == []
+    assert answer.head["message"].startswith("mst_key 1: its state takes ")
+    assert "at most 100; take order 'rotation'" in answer.head["message"]

@@ -31,6 +31,10 @@ create or replace function cerebro_private.state_storage() returns text
 language sql immutable as $sql$ select ' with (appendonly = false) distributed by (part, chunk)'::text $sql$;
 comment on function cerebro_private.state_storage() is 'What a table of hopping state says of where its rows live.';
 
+create or replace function cerebro_private.round_storage() returns text
+language sql immutable as $sql$ select ' with (appendonly = false) distributed by (key)'::text $sql$;
+comment on function cerebro_private.round_storage() is 'What a table of the states of a round says of where its rows live.';
+
 create or replace function cerebro_private.stage_storage() returns text
 language sql immutable as $sql$
     select ' with (appendonly = false) on commit delete rows distributed by (part, chunk)'::text
