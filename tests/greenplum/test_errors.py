@@ -60,7 +60,7 @@ OLDER = ('"torch", "value": "[^ "]+', '"torch", "value": "2.12.0')
 
 def odd_host(database: PsycopgDatabase) -> str:
     (row,) = database.rows(
-        sql("select hostname::text as host from gp_segment_configuration where role = 'p' and content = %(odd)s"), odd=ODD
+        sql("select hostname::text as host from gp_segment_configuration where role = 'p' and content = 1")
     )
     return str(row["host"])
 
