@@ -10,6 +10,7 @@ comment on function cerebro_private.round_name(integer) is
 create or replace function cerebro_private.has_rounds(run_id integer) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $body$
 begin
+    perform cerebro_private.require_owner($1);
     return exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
                     where n.nspname = 'cerebro_private' and c.relname = cerebro_private.round_name($1));
 end
@@ -19,6 +20,7 @@ comment on function cerebro_private.has_rounds(integer) is 'Whether states of a 
 create or replace function cerebro_private.round_tables(run_id integer) returns text[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $body$
 begin
+    perform cerebro_private.require_owner($1);
     return (select coalesce(array_agg(c.relname::text order by length(c.relname), c.relname), '{}')
               from pg_inherits i
               join pg_class c on c.oid = i.inhrelid

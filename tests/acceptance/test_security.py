@@ -183,7 +183,7 @@ def test_another_user_sees_and_touches_nothing_of_a_run(stage: Stage, job: int) 
         sql(
             "select proname, pronargs from pg_proc where pronamespace = 'cerebro_private'::regnamespace"
             " and proargnames[1] = 'run_id' and prokind = 'f'"
-            " and proname not in ('is_coordinated', 'state_name', 'train_hop')"
+            " and proname not in ('is_coordinated', 'state_name', 'round_name', 'train_hop', 'train_round')"
         )
     )
     assert {"load_state", "save_state", "clear_state", "save_hop", "plan", "claim_run", "final_state"} <= {
