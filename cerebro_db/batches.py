@@ -224,7 +224,7 @@ class Decoder:
             (column.column, np.dtype(column.dtype), column.shape) for column in layout.columns
         )
         #: Bytes of one row, inputs and target.
-        self.row_bytes = sum(column.row_bytes for column in layout.columns)
+        self.row_bytes = layout.row_bytes
 
     def room(self, rows: int) -> List[np.ndarray]:
         """Empty arrays for so many rows, one per column."""

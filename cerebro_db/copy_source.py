@@ -27,7 +27,7 @@ from cerebro_db.copy_format import CopyParser, Fields
 from cerebro_db.database import Database, Row
 from cerebro_db.endpoints import Retrieval, are_useful
 from cerebro_db.errors import RunError, UsageError
-from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
+from cerebro_db.sqltext import Fragment, TableName, ident, query, row_columns
 
 #: How long a reader that is ahead waits for the next hop before it lets go of its snapshot [s].
 IDLE_SECONDS = 30.0
@@ -64,7 +64,7 @@ class CopySource:
         self._ahead_bytes = ahead_bytes
         self._parts: Dict[str, Fragment] = {
             "packed": table.sql(),
-            "columns": join(", ", [fill(Fragment("p.{column}"), column=ident(name)) for name in columns]),
+            "columns": row_columns("p", columns),
         }
         shape = ident(shape_column(columns[0]))
         counted = database.rows(query("worker", "buffers", shape=shape, **self._parts), dist_key=dist_key)

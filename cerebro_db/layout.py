@@ -92,6 +92,16 @@ class Layout:
         """The packed `bytea` columns: the inputs in order, then the target."""
         return (*self.inputs, self.target)
 
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """The names of these columns."""
+        return tuple(column.column for column in self.columns)
+
+    @property
+    def row_bytes(self) -> int:
+        """What one row takes in them [bytes]."""
+        return sum(column.row_bytes for column in self.columns)
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 

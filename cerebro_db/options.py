@@ -13,6 +13,8 @@ from cerebro_db.hopper import ORDERS
 STRATEGIES = ("in_rdbms", "hybrid", "streaming", "export", "direct")
 #: Where worker processes run.
 EXECUTORS = ("local", "ray")
+#: What options in MB count in.
+MB = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ class Options:
         )
         options._check()
         return options
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.cache_mb * MB
+
+    @property
+    def window_bytes(self) -> int:
+        return self.window_mb * MB
 
     def to_dict(self) -> Dict[str, Any]:
         return asdict(self)

@@ -138,12 +138,8 @@ def _widen(database: Database, job: Job, layout: Layout, unfit: List[str]) -> La
     return layout
 
 
-def _byte_columns(layout: Layout) -> List[str]:
-    return [*(item.column for item in layout.inputs), layout.target.column]
-
-
 def _pairs(layout: Layout) -> List[Tuple[Fragment, Fragment]]:
-    return [(ident(name), ident(shape_column(name))) for name in _byte_columns(layout)]
+    return [(ident(name), ident(shape_column(name))) for name in layout.names]
 
 
 def _create(database: Database, job: Job, layout: Layout) -> None:
@@ -220,7 +216,7 @@ def _prefix(sent: int, stored: int) -> str:
 
 def _unfit(database: Database, job: Job, layout: Layout) -> List[str]:
     """Columns with buffers that could not be stored in their dtype."""
-    columns = _byte_columns(layout)
+    columns = layout.names
     counts = join(", ", (Fragment(f"count(*) - count({ident(name)})") for name in columns))
     shape = ident(shape_column(columns[-1]))
     row = one(database, query("packing", "unfit_buffers", table=job.output.sql(), counts=counts, shape=shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 from cerebro_db import names
 from cerebro_db.columns import shape_column
@@ -104,9 +104,7 @@ def buffers_sql(packed: Packed) -> Fragment:
 
 
 def _byte_columns(layout: Layout) -> Fragment:
-    inputs: List[str] = [item.column for item in layout.inputs]
-    columns = (ident(part) for name in [*inputs, layout.target.column] for part in (name, shape_column(name)))
-    return join(", ", columns)
+    return join(", ", (ident(part) for name in layout.names for part in (name, shape_column(name))))
 
 
 def _require_packed(database: Database, table: TableName, what: str) -> None:

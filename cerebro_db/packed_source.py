@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 from cerebro_db.batches import Buffer
 from cerebro_db.columns import shape_column
 from cerebro_db.database import Database
-from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
+from cerebro_db.sqltext import Fragment, TableName, ident, query, row_columns
 
 
 class PackedSource:
@@ -19,7 +19,7 @@ class PackedSource:
         self._database = database
         self._parts: Dict[str, Fragment] = {
             "packed": table.sql(),
-            "columns": join(", ", [fill(Fragment("p.{column}"), column=ident(name)) for name in columns]),
+            "columns": row_columns("p", columns),
             "shape": ident(shape_column(columns[0])),
         }
         self._dist_key = dist_key

@@ -84,7 +84,7 @@ Answer = Callable[[Database, Answering, Check], int]
 
 def measure_here(database: Database, trained: Trained, packed: packing.Packed, check: Check) -> Tally:
     """Rows of a packed table, evaluated in this process."""
-    columns = [column.column for column in packed.layout.columns]
+    columns = packed.layout.names
     # Nothing is read twice, so nothing is kept.
     rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
     metric = objective.metric_sum(trained.metric) if trained.metric else None

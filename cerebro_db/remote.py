@@ -18,7 +18,7 @@ from cerebro_db.engines import dialect
 from cerebro_db.errors import RunError
 from cerebro_db.messages import Message, packets
 from cerebro_db.names import literal
-from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
+from cerebro_db.sqltext import Fragment, TableName, ident, query, row_columns
 from cerebro_db.state_store import Chunk, StateStore
 from cerebro_db.visits import Place, Visit, Visited
 
@@ -77,7 +77,7 @@ class RemoteWorker:
     def __init__(self, database: Database, place: Place) -> None:
         self._database = database
         self._place = place
-        self._columns = [column.column for column in place.plan.layout.columns]
+        self._columns = place.plan.layout.names
         Catalog(database, place.run_id).join()
         self._states = StateStore(database, place.run_id)
         self._channel = Channel(database, place.plan.packed, place.dist_key)
@@ -137,7 +137,7 @@ class RemoteWorker:
 
     def _brought(self, answer: Message) -> Message:
         """Send rows for as long as they are wanted."""
-        columns = join(", ", [fill(Fragment("p.{column}"), column=ident(name)) for name in self._columns])
+        columns = row_columns("p", self._columns)
         while answer.head["answer"] == "wants":
             head = {"do": "rows", "token": self._token}
             answer = self._channel.bring(head, answer.head["buffers"], columns)

@@ -75,8 +75,7 @@ class Process:
         plan = Plan.from_json(head["plan"])
         validation = None
         if head["validation"] is not None:
-            columns = [column.column for column in plan.layout.columns]
-            validation = PackedSource(self.database, columns, TableName(*head["validation"]), None)
+            validation = PackedSource(self.database, plan.layout.names, TableName(*head["validation"]), None)
         buffers = Buffers(head["buffers"])
         allowed = factories.registry(self.database, (config.model_arch for config in plan.configs))
         trainer = Trainer(plan, head["segment_id"], Sources(buffers, validation), allowed, self.check)
@@ -101,7 +100,7 @@ class Resident:
         self.token = token
         self._trainer = trainer
         self._ids = buffers.ids
-        self._names = [column.column for column in trainer.plan.layout.columns]
+        self._names = trainer.plan.layout.names
         self._up = False
         #: What goes on when the rows that it waits for are there.
         self._course: Optional[Course] = None

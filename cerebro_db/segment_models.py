@@ -24,7 +24,7 @@ from cerebro_db.errors import DataError, RunError
 from cerebro_db.layout import Layout
 from cerebro_db.prediction import BATCH_ROWS, Answering, forward, load_module
 from cerebro_db.raw_rows import Decoding
-from cerebro_db.sqltext import Fragment, TableName, fill, ident, join, query
+from cerebro_db.sqltext import Fragment, TableName, ident, join, query, row_columns
 from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained
 
@@ -61,11 +61,11 @@ def _most_on_a_host(database: Database) -> int:
 
 def evaluate(database: Database, trained: Trained, packed: packing.Packed, check: Check) -> Tally:
     """Loss and metric over a packed table; summed in the order of its buffers, so the same each time."""
-    columns = [item.column for item in packed.layout.columns]
+    columns = packed.layout.names
     parts = {
         "packed": packed.table.sql(),
         "shape": ident(shape_column(columns[0])),
-        "columns": join(", ", (fill(Fragment("p.{c}"), c=ident(name)) for name in columns)),
+        "columns": row_columns("p", columns),
     }
     sql = query("prediction", "evaluate_copies" if packed.everywhere else "evaluate_buffers", **parts)
     segments = len(database.rows(dialect(database, "primaries")))

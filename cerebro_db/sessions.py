@@ -145,6 +145,13 @@ class Session:
             if not self._next():
                 return None
 
+    def finish(self) -> Optional[List[Any]]:
+        """`advance` over all that was sent; the rows of the last statement when it has ended, else None."""
+        rows = self.advance()
+        while rows is not None and self.busy:
+            rows = self.advance()
+        return rows
+
     def cancel(self) -> None:
         """Ask the server to end the statement that runs; the session stays."""
         with suppress(psycopg2.Error):

@@ -46,6 +46,11 @@ def join(separator: str, fragments: Iterable[Fragment]) -> Fragment:
     return Fragment(separator.join(fragments))
 
 
+def row_columns(row: str, names: Iterable[str]) -> Fragment:
+    """Columns of a row of a query by their names: `p."a", p."b"`."""
+    return join(", ", (Fragment(f"{ident(row)}.{ident(name)}") for name in names))
+
+
 @dataclass(frozen=True)
 class TableName:
     """A table as a user names it; `schema` is None when the search path decides."""

@@ -21,7 +21,6 @@ from cerebro_db.state import Blobs, Trainee, load_weights
 from cerebro_db.train import Check, Objective, Tally, Training, evaluate
 from cerebro_db.visits import Visit, Visited
 
-_MB = 1_000_000
 #: Listed factories by name.
 Registry = Mapping[str, Callable[..., Any]]
 
@@ -57,7 +56,7 @@ class Trainer:
         self.check = check
         self._segment_id = segment_id
         self._allowed = allowed
-        budget = plan.options.cache_mb * _MB
+        budget = plan.options.cache_bytes
         self.rows = self._kept(sources.rows, budget)
         self.validation: Optional[SegmentRows] = None
         if sources.validation is not None:
@@ -96,7 +95,7 @@ class Trainer:
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
         if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
             cache_bytes = 0
-        return SegmentRows(source, self.plan.layout, cache_bytes, self.plan.options.window_mb * _MB)
+        return SegmentRows(source, self.plan.layout, cache_bytes, self.plan.options.window_bytes)
 
 
 class Visiting:

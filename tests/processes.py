@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import List, Optional
+from typing import Dict, List, Optional, Set
 
+from cerebro_db.client import PsycopgDatabase
+from cerebro_db.engines import on_greenplum
+from cerebro_db.sqltext import Fragment
 from tests.support import wait_until
 
 _COMMAND = b"-m\0cerebro_db.worker\0"
@@ -27,6 +30,36 @@ def started(dsn: str, *words: str, folder: Optional[Path] = None) -> subprocess.
 def _hear_ctrl_c() -> None:
     """A shell starts what it runs in the background, and so these tests, deaf to it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def threads(pid: int) -> Dict[int, Set[int]]:
+    """Signals that each thread of a process blocks, by thread id."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = dict(line.split(":", 1) for line in (task / "status").read_text("utf-8").splitlines())
+        mask = int(status["SigBlk"].strip(), 16)
+        found[int(task.name)] = {bit + 1 for bit in range(64) if mask >> bit & 1}
+    return found
+
+
+def working(session: PsycopgDatabase) -> List[int]:
+    """The processes on this host that answer to a session: its backend, and on Greenplum those of its segments."""
+    pids: List[int] = [session.connection.info.backend_pid]
+    if on_greenplum(session):
+        number = session.rows(Fragment("select current_setting('gp_session_id') as n"))[0]["n"]
+        titles = {path.parent: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")}
+        pids += [int(path.name) for path, title in titles.items() if f" con{number} seg".encode() in title]
+        assert len(pids) > 1
+    return pids
+
+
+def works_on(database: PsycopgDatabase, number: str, text: str) -> bool:
+    """Whether segments of Greenplum work on a statement of session `number` that has this text."""
+    active = Fragment(
+        "select count(*) as n from gp_dist_random('pg_stat_activity') where sess_id = %(number)s::integer"
+        " and state = 'active' and query like '%%' || %(text)s || '%%'"
+    )
+    return bool(database.rows(active, number=number, text=text)[0]["n"])
 
 
 def worker_pids(parent: int) -> List[int]:

@@ -169,6 +169,12 @@ class Running:
             raise self.error
         return self.rows[0]
 
+    def cancelled(self, seconds: float) -> None:
+        """Cancel the statement, which must end with an error in time, and close the session."""
+        self.database.connection.cancel()
+        self.failed(seconds)
+        self.close()
+
     def close(self) -> None:
         self.database.close()
 

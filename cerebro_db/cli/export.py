@@ -61,7 +61,7 @@ def _arrow() -> Any:
 def _buffers(database: Any, connected: Any, packed: Packed, segment: Optional[int]) -> Iterator[Any]:
     from cerebro_db.copy_source import CopySource  # torch comes with it
 
-    columns = [column.column for column in packed.layout.columns]
+    columns = packed.layout.names
     keys = {each.segment_id: each.dist_key for each in packed.segments}
     if segment is not None and segment not in keys:
         raise unknown("segment with rows", str(segment), map(str, keys))

@@ -25,10 +25,9 @@ class SessionWorker:
     """A segment's worker in this session, which reads the rows through the executor."""
 
     def __init__(self, plpy: Any, database: Database, place: Place) -> None:
-        columns = [column.column for column in place.plan.layout.columns]
         with signals.blocked():
             session = signals.Delivered(database)
-            source = partial(PackedSource, session, columns)
+            source = partial(PackedSource, session, place.plan.layout.names)
             self._worker = hops.SegmentWorker(session, place, source, signals.interrupt_check(plpy))
 
     def hop(self, mst_key: int, epoch: int, last: bool) -> Dict[str, Any]:

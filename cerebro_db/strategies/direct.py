@@ -24,4 +24,4 @@ class Direct(Workers):
         """Runs in the worker process."""
         from cerebro_db.page_source import open_pages  # NumPy and torch: not in the coordinator
 
-        return partial(open_pages, database, login.connect, [column.column for column in plan.layout.columns])
+        return partial(open_pages, database, login.connect, plan.layout.names)

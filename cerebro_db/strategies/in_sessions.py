@@ -66,11 +66,9 @@ class InSessions:
         wait_any(list(self._sessions.values()), seconds)
         for session in self._sessions.values():
             try:
-                rows = session.advance()
+                session.finish()
             except psycopg2.Error as error:
                 raise _refusal(error) from error
-            while rows is not None:
-                rows = session.advance()
         return not any(session.busy for session in self._sessions.values())
 
     def begin(self, run_id: int) -> None:
@@ -113,9 +111,7 @@ class InSessions:
     def _advance(self, segment: int) -> List[Report]:
         session = self._sessions[segment]
         try:
-            rows = session.advance()
-            while rows is not None and session.busy:  # the next statement of those that were sent
-                rows = session.advance()
+            rows = session.finish()
         except psycopg2.Error as error:
             return self._failed(segment, error)
         if rows is None:
@@ -142,8 +138,9 @@ class InSessions:
 
 def sentence(error: psycopg2.Error) -> str:
     """The server's message in one line, without its context; that a process is gone with the place where it was."""
-    words = told(error).split()
-    if error.pgcode in PROCESS_GONE and error.diag.message_detail and outage(told(error)) is None:
+    said = told(error)
+    words = said.split()
+    if error.pgcode in PROCESS_GONE and error.diag.message_detail and outage(said) is None:
         words += f"({error.diag.message_detail})".split()
     return " ".join(words).replace("cerebro: ", "", 1)
 
@@ -152,5 +149,6 @@ def _refusal(error: psycopg2.Error) -> Exception:
     """A failed check as the error that it was in the session."""
     if error.pgcode == UsageError.sqlstate:
         return UsageError(sentence(error))
-    remedy = f"; {SLOTS}" if outage(sentence(error)) is None else ""
-    return SetupError(f"a training session cannot start: {sentence(error)}{remedy}")
+    said = sentence(error)
+    remedy = f"; {SLOTS}" if outage(said) is None else ""
+    return SetupError(f"a training session cannot start: {said}{remedy}")

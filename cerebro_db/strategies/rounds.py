@@ -18,8 +18,6 @@ from cerebro_db.strategies.in_rdbms import InRdbms
 from cerebro_db.strategies.in_sessions import PROCESS_GONE, sentence
 from cerebro_db.strategies.ledger import after_loss, cannot_train
 
-_MB = 1_000_000
-
 
 def in_rounds(plan: Plan, sessions: Sessions) -> InRdbms:
     """One statement per round, on a Greenplum where that can be; else a session per segment."""
@@ -37,8 +35,8 @@ def in_rounds(plan: Plan, sessions: Sessions) -> InRdbms:
 
 def _hindrance(plan: Plan, primaries: int) -> Optional[str]:
     """Why one statement cannot train a round."""
-    size = max(segment.rows for segment in plan.segments) * sum(column.row_bytes for column in plan.layout.columns)
-    if size > plan.options.cache_mb * _MB:
+    size = max(segment.rows for segment in plan.segments) * plan.layout.row_bytes
+    if size > plan.options.cache_bytes:
         return f"a segment's rows take {size} bytes, more than cache_mb := {plan.options.cache_mb} keeps"
     # Segment i lies on primary i modulo their number, and a session has one process there that keeps rows.
     if max(segment.segment_id for segment in plan.segments) >= primaries:
@@ -68,9 +66,7 @@ class Rounds(InRdbms):
         session = self._one()
         wait_any([session], seconds)
         try:
-            rows = session.advance()
-            while rows is not None and session.busy:  # the next statement of those that were sent
-                rows = session.advance()
+            rows = session.finish()
         except psycopg2.Error as error:
             return self._broken(error)
         if rows is None:

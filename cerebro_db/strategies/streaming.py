@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from cerebro_db.batches import Source
     from cerebro_db.hops import OpenSource
 
-_MB = 1_000_000
-
 
 class Streaming(Workers):
     """Rows come by binary COPY, about one window ahead of the training, and are not kept: cache_mb has no say."""
@@ -27,8 +25,7 @@ class Streaming(Workers):
         """Runs in the worker process."""
         from cerebro_db.copy_source import CopySource  # NumPy and torch: not in the coordinator
 
-        columns = [column.column for column in plan.layout.columns]
-        ahead = plan.options.window_mb * _MB
+        columns, ahead = plan.layout.names, plan.options.window_bytes
 
         def opened(table: TableName, dist_key: Optional[int]) -> Source:
             return CopySource(database, login.connect, columns, table, dist_key, ahead)

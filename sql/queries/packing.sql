@@ -164,10 +164,6 @@ select s.source_table, s.layout::text as layout, s.rows, s.segments, s.seed
      , to_char(s.packed_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') as packed_at
   from {summary} s;
 
--- training_summary --
--- What packing validation rows like training rows needs.
-select s.layout::text as layout, s.normalizing_const, s.segments, s.seed from {summary} s;
-
 -- count_rows --
 -- Rows of a small table.
 select count(*) as rows from {table};

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import List, Tuple
 
 import pytest
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.engines import on_greenplum
 from tests import runs
+from tests.processes import threads
 from tests.runs import sql
 
 #: What a thread cannot block: KILL and STOP by the kernel's rule, 32 to 34 kept by the C library for itself.
 UNBLOCKABLE = {int(signal.SIGKILL), int(signal.SIGSTOP), 32, 33, 34}
 EVERY = {number for number in range(1, 65) if number not in UNBLOCKABLE}
-
-
-def threads(pid: int) -> Dict[int, set]:
-    """Signals that each thread of a process blocks, by thread id."""
-    found = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        status = dict(line.split(":", 1) for line in (task / "status").read_text("utf-8").splitlines())
-        mask = int(status["SigBlk"].strip(), 16)
-        found[int(task.name)] = {bit + 1 for bit in range(64) if mask >> bit & 1}
-    return found
 
 
 def born_blocked(pid: int) -> int:

@@ -156,9 +156,7 @@ def test_whether_a_hop_is_committed_is_asked_when_its_session_has_made_up_its_mi
     running, run_id = runs.start_fit(
         pg_module_dsn, packed, "packed", f"late_{ending}", "two", 10_000, strategy="streaming", threads=1
     )
-    running.database.connection.cancel()
-    running.failed(10)
-    running.close()
+    running.cancelled(10)
     hop = {"run_id": run_id, "mst_key": 1, "epoch": 9000, "segment_id": 1}
     row = {**dict.fromkeys(PARTS, 0.0), "loss": float("nan"), "row_count": 1, "state_bytes": 1, "seconds": 2.5}
     row["train_seconds"] = 2.5

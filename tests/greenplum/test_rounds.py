@@ -181,9 +181,7 @@ def cancelled(database: PsycopgDatabase, pg_module_dsn: str) -> int:
     running, run_id = runs.start_fit(
         pg_module_dsn, database, "packed", "never", "three", 10_000, threads=1, order="round"
     )
-    running.database.connection.cancel()
-    running.failed(30)
-    running.close()
+    running.cancelled(30)
     return run_id
 
 

@@ -7,8 +7,7 @@ import socket
 import time
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Iterator, List, Sequence
 
 import psycopg2
 import pytest
@@ -22,6 +21,7 @@ from cerebro_db.remote import Channel, RemoteWorker
 from cerebro_db.sqltext import Fragment, ident, numbered, query
 from cerebro_db.visits import Place
 from tests import plain, runs
+from tests.processes import threads
 from tests.runs import FIT, RESUME, Running, sql
 from tests.support import wait_until
 
@@ -112,9 +112,7 @@ def cancelled(database: PsycopgDatabase, pg_module_dsn: str) -> int:
     running, run_id = runs.start_fit(
         pg_module_dsn, database, "packed", "never", "two", 10_000, threads=1, validation="checked"
     )
-    running.database.connection.cancel()
-    running.failed(30)
-    running.close()
+    running.cancelled(30)
     return run_id
 
 
@@ -263,15 +261,6 @@ def test_a_statement_timeout_ends_hops_on_the_segments_in_time(
     runs.no_helpers(long_job)
 
 
-def threads(pid: int) -> Dict[int, int]:
-    """The mask of blocked signals of each thread of a process of this host."""
-    found = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        (line,) = [line for line in (task / "status").read_text("utf-8").splitlines() if line.startswith("SigBlk:")]
-        found[int(task.name)] = int(line.split()[1], 16)
-    return found
-
-
 def test_every_thread_but_the_main_one_blocks_every_signal_on_a_segment(
     long_job: PsycopgDatabase, pg_module_dsn: str
 ) -> None:
@@ -281,13 +270,11 @@ def test_every_thread_but_the_main_one_blocks_every_signal_on_a_segment(
     running = in_a_hop(pg_module_dsn, long_job, threads=2)
     signals = {int(number) for number in signal.valid_signals()} - {signal.SIGKILL, signal.SIGSTOP}
     for pid in busy(long_job):
-        others = {tid: mask for tid, mask in threads(pid).items() if tid != pid}
+        others = {tid: blocked for tid, blocked in threads(pid).items() if tid != pid}
         assert others
-        for tid, mask in others.items():
-            assert not {number for number in signals if not mask >> (number - 1) & 1}, tid
-    running.database.connection.cancel()
-    running.failed(30)
-    running.close()
+        for tid, blocked in others.items():
+            assert blocked >= signals, tid
+    running.cancelled(30)
 
 
 # -- kill and resume -------------------------------------------------------------------------------

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pwd
 import shutil
 import struct
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 import pytest
 
 from cerebro_db.errors import RunError, SetupError, UsageError
-from cerebro_db.pages import files, index, toast
-from cerebro_db.pages.files import RelationFile, check_cluster
+from cerebro_db.pages import index, toast
+from cerebro_db.pages.files import RelationFile
 from cerebro_db.pages.format import Attribute, Format
 from cerebro_db.pages.heap import External, Heap, RowVersion
 from cerebro_db.pages.reader import TableFiles, TableReader
 from cerebro_db.pages.toast import Toast
 from cerebro_db.pages.window import STATES, Window
+from tests.made_pages import (
+    ABORTED,
+    CHUNK,
+    COMMITTED,
+    FACTS,
+    GOLDEN,
+    PAGE,
+    chunk,
+    content,
+    form,
+    header,
+    page,
+    pieces,
+)  # fmt: skip
 
-GOLDEN = Path(__file__).resolve().parents[1] / "data" / "pages"
-FACTS: Dict[str, Any] = json.loads((GOLDEN / "facts.json").read_text("utf-8"))
-PAGE = FACTS["form"]["block_size"]
 #: As make.py wrote them: the sizes of columns a and b of each row.
 SIZES = {
     0: (0, 1), 1: (5, 126), 2: (127, 1500), 4: (1997, 1997), 5: (5988, 20000), 6: (None, 40), 7: (41, None),
     8: (None, None), 9: (7984, 100), 11: (60, 61),
 }  # fmt: skip
-
-
-def content(row: int, column: str, size: int) -> bytes:
-    return bytes((i * (2 * row + 3) + i // 251 + len(column)) % 256 for i in range(size))
-
-
-def form(segment_blocks: int = 131072, order: str = FACTS["order"], **other: int) -> Format:
-    return Format(**{**FACTS["form"], **other}, segment_blocks=segment_blocks, order=order)
 
 
 def attributes() -> List[Attribute]:
@@ -149,51 +149,6 @@ def test_damage_to_a_chunk_is_noticed(tmp_path: Path) -> None:
 
 
 # -- made pages ------------------------------------------------------------------------------------
-
-Piece = Tuple[int, int, bytes]
-COMMITTED, ABORTED = 0x0900, 0x0A00
-CHUNK = 100
-
-
-def page(tuples: Sequence[Optional[bytes]], order: str = "little", version: int = 4, flags: int = 1) -> bytes:
-    """A page of tuples; None is a dead line pointer."""
-    sign = "<" if order == "little" else ">"
-    upper, pointers, body = PAGE, [], {}
-    for item in tuples:
-        if item is None:
-            pointers.append((0, 3, 0))
-            continue
-        upper = (upper - len(item)) // 8 * 8
-        body[upper] = item
-        pointers.append((upper, flags, len(item)))
-    words = [a | s << 15 | n << 17 if order == "little" else a << 17 | s << 15 | n for a, s, n in pointers]
-    lower = 24 + 4 * len(words)
-    out = bytearray(PAGE)
-    out[:24] = struct.pack(sign + "QHHHHHHI", 0, 0, 0, lower, upper, PAGE, PAGE | version, 0)
-    out[24:lower] = struct.pack(f"{sign}{len(words)}I", *words)
-    for place, item in body.items():
-        out[place : place + len(item)] = item
-    return bytes(out)
-
-
-def header(order: str, columns: int, info: int, xmin: int = 5) -> bytes:
-    return struct.pack(("<" if order == "little" else ">") + "IIIHHHHHBx", xmin, 0, 0, 0, 0, 0, columns, info, 24)
-
-
-def chunk(
-    value_id: int, seq: int, data: bytes, order: str = "little", info: int = COMMITTED, network: bool = False
-) -> bytes:
-    sign, little = "<" if order == "little" else ">", order == "little" and not network
-    if len(data) < 20:  # a short header
-        size = bytes([(len(data) + 1) << 1 | 1 if little else 0x80 | (len(data) + 1)])
-    else:
-        size = struct.pack("<I", (len(data) + 4) << 2) if little else struct.pack(">I", len(data) + 4)
-    return header(order, 3, info) + struct.pack(sign + "Ii", value_id, seq) + size + data
-
-
-def pieces(value_id: int, data: bytes) -> List[Piece]:
-    return [(value_id, at // CHUNK, data[at : at + CHUNK]) for at in range(0, len(data), CHUNK)]
-
 
 def toasted(
     path: Path, pages: Sequence[bytes], sizes: Dict[int, int], order: str = "little", **other: int
@@ -416,57 +371,3 @@ def test_compressed_values_are_refused_by_name(tmp_path: Path, stored: bytes, me
 def test_a_value_that_leaves_its_tuple_is_refused(tmp_path: Path, stored: bytes) -> None:
     with pytest.raises(RunError, match="column 'v' leaves its tuple"):
         heap_row(tmp_path / "h", bytes(4) + stored)
-
-
-# -- files -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def nobody() -> Iterator[str]:
-    """Run the test as a user who is not root, for whom permissions count."""
-    if os.geteuid() != 0:
-        yield pwd.getpwuid(os.geteuid()).pw_name
-        return
-    os.seteuid(65534)
-    try:
-        yield "nobody"
-    finally:
-        os.seteuid(0)
-
-
-def test_an_unreadable_file_names_path_user_and_remedy(tmp_path: Path, nobody: str) -> None:
-    path = f"/tmp/unreadable_{os.getpid()}"
-    with open(path, "wb"):
-        os.chmod(path, 0)
-    try:
-        with pytest.raises(SetupError, match=f"user '{nobody}' read '{path}'.*allow-group-access"):
-            RelationFile(path, form())
-    finally:
-        os.unlink(path)
-
-
-def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    path.write_bytes(bytes(PAGE * 2))
-    relation = RelationFile(str(path), form())
-    path.write_bytes(b"")
-    with pytest.raises(RunError, match="ends at byte 0: the table was truncated or dropped"):
-        relation.read(0, 1, np.empty(PAGE, np.uint8))
-    path.unlink()
-    with pytest.raises(RunError, match="is gone: the table was dropped or rewritten"):
-        relation.read(0, 1, np.empty(PAGE, np.uint8))
-
-
-def test_the_cluster_must_be_the_servers_own(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="is not on this machine"):
-        check_cluster(str(tmp_path), 77, form())
-    (tmp_path / "global").mkdir()
-    (tmp_path / files._CONTROL).write_bytes(struct.pack("<Q", 78))
-    with pytest.raises(SetupError, match="system identifier 77"):
-        check_cluster(str(tmp_path), 77, form())
-    check_cluster(str(tmp_path), 78, form())
-    for name in ("recovery.conf", "standby.signal"):
-        (tmp_path / name).touch()
-        with pytest.raises(SetupError, match=f"of segment 1 is on this machine that of its mirror .*has {name}"):
-            check_cluster(str(tmp_path), 78, form(), "segment 1")
-        (tmp_path / name).unlink()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from cerebro_db import messages, trainer
+from cerebro_db import messages, options
 from cerebro_db.errors import UsageError
 from cerebro_db.layout import Input, Layout, Target
 from cerebro_db.messages import Message, packets
@@ -141,7 +141,7 @@ class Wire:
 @pytest.fixture(autouse=True)
 def kilobytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings in MB count as so many hundred bytes: windows of 5 rows."""
-    monkeypatch.setattr(trainer, "_MB", 100)
+    monkeypatch.setattr(options, "MB", 100)
 
 
 def pulled(plan: Plan, visits: Sequence[Visit]) -> Tuple[Dict[str, bytes], Dict[str, Any]]:
