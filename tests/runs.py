@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
@@ -307,13 +308,18 @@ def weights(database: PsycopgDatabase, output: str, mst_key: int) -> bytes:
 
 
 def relations(database: PsycopgDatabase) -> List[str]:
-    """Every table, view and index there is, and every role: what a refused call must leave as it was."""
+    """Every table, view and index there is, and every role: what a refused call must leave as it was.
+
+    But for the roles of other test processes, which may use the same server: theirs end in their pids.
+    """
     rows = database.rows(
         sql("select oid::regclass::text as name from pg_class where relkind <> 't' and relnamespace <> 11"
-            " union all select 'role ' || rolname from pg_roles"
-            " union all select 'run ' || run_id from cerebro_private.run order by 1")
+            " union all select 'role ' || rolname from pg_roles where rolname not like 'cerebro_session%%'"
+            r" and (rolname !~ '_\d+_\d+$' or rolname like %(ours)s)"
+            " union all select 'run ' || run_id from cerebro_private.run order by 1"),
+        ours=f"%\\_{os.getpid()}\\_%",
     )
-    return [row["name"] for row in rows]
+    return [row["name"] for row in rows] + session_roles(database)
 
 
 def is_idle(connection: extensions.connection) -> bool:
