@@ -1,0 +1,183 @@
+"""What a workload is: rows, in the database and in memory, and the configs that are compared on them."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import cerebro_db
+from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.sqltext import Fragment, fill, ident
+from torch import Tensor, nn
+
+#: A value of the JSON of a model, or of an optimizer's argument.
+Value = Any
+_DROP = Fragment("drop table if exists {name}")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many rows of a workload are used; None takes all of them."""
+
+    rows: Optional[int] = None
+    validation_rows: Optional[int] = None
+    #: Segments that the packed training table is spread over.
+    segments: int = 2
+
+
+@dataclass(frozen=True)
+class Config:
+    """One architecture with one set of hyper-parameters, as the database and plain PyTorch both take it."""
+
+    #: The architecture as JSON, such as {"model": "mlp", "hidden": [128]}.
+    model: str
+    lr: float
+    weight_decay: float
+    batch_size: int
+    optimizer: str = "adam"
+    #: Further arguments of the optimizer, such as (("betas", (0.9, 0.99)),).
+    arguments: Tuple[Tuple[str, Value], ...] = ()
+
+    @property
+    def architecture(self) -> Dict[str, Value]:
+        return dict(json.loads(self.model))
+
+    @property
+    def optimizer_arguments(self) -> Dict[str, Value]:
+        """What the class in torch.optim takes besides the parameters."""
+        return {"lr": self.lr, "weight_decay": self.weight_decay, **dict(self.arguments)}
+
+    def compile_params(self) -> str:
+        given = {"optimizer": self.optimizer, "optimizer_params": self.optimizer_arguments}
+        return json.dumps({"loss": "cross_entropy", "metrics": ["accuracy"], **given})
+
+    def fit_params(self) -> str:
+        return json.dumps({"batch_size": self.batch_size})
+
+    def to_json(self) -> Dict[str, Value]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Value]) -> Config:
+        arguments = tuple((name, _tuple(value)) for name, value in raw.get("arguments", ()))
+        return cls(**{**raw, "arguments": arguments})
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Rows in memory: a tensor per input, [rows, ...], and classes int64 [rows].
+
+    Inputs are what the plain module takes: pixels float32 / 255, numbers float32 standardised by the training rows,
+    categorical codes int64 from 0, the code of what is missing or unseen. Wide binary rows stay uint8 and become
+    float32 by batch: as float32 they would take four times the memory, and that much more time to gather.
+    """
+
+    inputs: Tuple[Tensor, ...]
+    target: Tensor
+
+    @property
+    def rows(self) -> int:
+        return len(self.target)
+
+    def part(self, index: Tensor) -> Arrays:
+        """A copy of the rows of an int64 index, in its order."""
+        return Arrays(tuple(each.index_select(0, index) for each in self.inputs), self.target.index_select(0, index))
+
+
+@dataclass(frozen=True)
+class Data:
+    """The rows that are trained on and those that are validated on."""
+
+    training: Arrays
+    validation: Arrays
+    #: Classes of the target.
+    classes: int
+    #: Codes of each categorical column, code 0 included.
+    cardinalities: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Names of the tables that a fit takes."""
+
+    training: str
+    validation: str
+    selection: str
+
+
+class Workload(ABC):
+    """Rows and configs. All tables begin with `prefix`, and what an earlier call left of them is made anew."""
+
+    name: str
+    #: Names of the grids that `configs` knows; the first is the one meant by default.
+    grids: Tuple[str, ...]
+
+    @abstractmethod
+    def load(self, dsn: str, size: Size, prefix: str) -> Tables:
+        """Make the raw tables and pack them; the selection table is named, not made. Public names only."""
+
+    @abstractmethod
+    def arrays(self, size: Size) -> Data:
+        """The same rows in memory, in the same preprocessing."""
+
+    @abstractmethod
+    def configs(self, grid: str = "", count: Optional[int] = None) -> List[Config]:
+        """The configs of a grid; `count` of them where the grid can have any number.
+
+        Raises UsageError for a grid or a number that there is not.
+        """
+
+    @abstractmethod
+    def module(self, config: Config, data: Data) -> nn.Module:
+        """The config's network in plain PyTorch, with torch's initial weights; takes `Arrays.inputs`."""
+
+    def prepare(self, dsn: str, size: Size, configs: Sequence[Config], prefix: str = "") -> Tables:
+        """Everything that a fit takes: packed tables and a selection table whose mst_key n is the n-th config."""
+        tables = self.load(dsn, size, prefix or self.name)
+        select(dsn, tables.selection, configs)
+        return tables
+
+
+def select(dsn: str, table: str, configs: Sequence[Config]) -> None:
+    """Make a selection table, and `<table>_arch` with its architectures, anew; mst_key counts the configs from 1."""
+    arch = table + "_arch"
+    with connect(dsn) as db:
+        drop(db, table, table + "_summary", arch)
+    ids: Dict[str, int] = {}
+    for config in configs:
+        if config.model not in ids:
+            ids[config.model] = cerebro_db.load_model_arch(dsn, arch, config.model)
+    for config in configs:
+        point = config.optimizer_arguments
+        compiled = {
+            "loss": ["cross_entropy"], "metrics": ["accuracy"],
+            "optimizer_params_list": [{"optimizer": [config.optimizer], **{key: [point[key]] for key in point}}],
+        }  # fmt: skip
+        fitted = {"batch_size": [config.batch_size]}
+        cerebro_db.generate_model_configs(dsn, arch, table, [ids[config.model]], compiled, fitted)
+
+
+def drop(db: PsycopgDatabase, *tables: str) -> None:
+    """Drop tables that an earlier experiment made."""
+    for table in tables:
+        db.script(fill(_DROP, name=ident(table)))
+
+
+def model(kind: str, **options: Value) -> str:
+    """The JSON of an architecture."""
+    return json.dumps({"model": kind, **options})
+
+
+def spread(rows: int, wanted: Optional[int]) -> int:
+    """How many rows to take of `rows`."""
+    return rows if wanted is None else min(rows, wanted)
+
+
+def with_rate(config: Config, lr: float) -> Config:
+    return replace(config, lr=lr)
+
+
+def _tuple(value: Value) -> Value:
+    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value
