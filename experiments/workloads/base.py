@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.errors import UsageError, unknown
 from cerebro_db.sqltext import Fragment, fill, ident
 from torch import Tensor, nn
 
 #: A value of the JSON of a model, or of an optimizer's argument.
 Value = Any
+#: Makes the configs of a grid: all of them for None, else as many as asked for.
+Grid = Callable[[Optional[int]], List["Config"]]
+#: Configs of a grid that nobody sized.
+GRID_CONFIGS = 16
 _DROP = Fragment("drop table if exists {name}")
 
 
@@ -111,8 +116,8 @@ class Workload(ABC):
     """Rows and configs. All tables begin with `prefix`, and what an earlier call left of them is made anew."""
 
     name: str
-    #: Names of the grids that `configs` knows; the first is the one meant by default.
-    grids: Tuple[str, ...]
+    #: By name, what makes a grid; the first is meant by default.
+    grids: Mapping[str, Grid]
 
     @abstractmethod
     def load(self, dsn: str, size: Size, prefix: str) -> Tables:
@@ -122,12 +127,15 @@ class Workload(ABC):
     def arrays(self, size: Size) -> Data:
         """The same rows in memory, in the same preprocessing."""
 
-    @abstractmethod
     def configs(self, grid: str = "", count: Optional[int] = None) -> List[Config]:
-        """The configs of a grid; `count` of them where the grid can have any number.
+        """The configs of a grid; `count` of them, or the first so many of a grid that has a size of its own.
 
         Raises UsageError for a grid or a number that there is not.
         """
+        name = grid or next(iter(self.grids))
+        if name not in self.grids:
+            raise unknown(f"grid of workload {self.name}", name, list(self.grids))
+        return self.grids[name](count)
 
     @abstractmethod
     def module(self, config: Config, data: Data) -> nn.Module:
@@ -170,13 +178,26 @@ def model(kind: str, **options: Value) -> str:
     return json.dumps({"model": kind, **options})
 
 
-def spread(rows: int, wanted: Optional[int]) -> int:
-    """How many rows to take of `rows`."""
-    return rows if wanted is None else min(rows, wanted)
+def first(configs: Sequence[Config]) -> Grid:
+    """A grid of so many configs at most."""
+
+    def take(count: Optional[int]) -> List[Config]:
+        if count is not None and not 0 < count <= len(configs):
+            raise UsageError(f"{count} configs are asked for, but the grid has {len(configs)}; take 1 to {len(configs)}")
+        return list(configs[:count])
+
+    return take
 
 
-def with_rate(config: Config, lr: float) -> Config:
-    return replace(config, lr=lr)
+def uniform(config: Config) -> Grid:
+    """Any number of configs that take the same time: they differ in the learning rate only."""
+    return lambda count: [replace(config, lr=lr) for lr in rates(count or GRID_CONFIGS)]
+
+
+def rates(count: int) -> List[float]:
+    """Learning rates from 0.0001 to 0.003, in even steps of their logarithm."""
+    steps = max(1, count - 1)
+    return [round(1e-4 * 30 ** (step / steps), 8) for step in range(count)]
 
 
 def _tuple(value: Value) -> Value:
