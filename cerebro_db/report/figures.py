@@ -179,7 +179,7 @@ def segment_time(look: Look) -> Optional[Figure]:
     """Where the time of each segment went; every bar is as long as the run."""
     shares = accounting.time_of_segments(look.record)
     names = [f"segment {share.key}" for share in shares]
-    return _stacked(shares, names, names, (*PARTS, "idle")) if shares else None
+    return stacked(shares, names, names, (*PARTS, "idle")) if shares else None
 
 
 def config_time(look: Look) -> Optional[Figure]:
@@ -187,10 +187,10 @@ def config_time(look: Look) -> Optional[Figure]:
     shares = accounting.time_of_configs(look.record)
     models = {config.mst_key: config.model for config in look.record.configs}
     names = [f"#{share.key} {html.escape(models[share.key])}" for share in shares]
-    return _stacked(shares, names, [look.labels[share.key] for share in shares], PARTS) if shares else None
+    return stacked(shares, names, [look.labels[share.key] for share in shares], PARTS) if shares else None
 
 
-def _stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts: Sequence[str]) -> Figure:
+def stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts: Sequence[str]) -> Figure:
     data = [
         {
             "type": "bar",

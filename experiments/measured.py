@@ -1,0 +1,168 @@
+"""One training of a grid of configs, measured: by the engine through its public names, or by a baseline."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+import cerebro_db
+from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.report import accounting
+from cerebro_db.report.read import read_run
+from cerebro_db.report.record import PARTS, Record
+from cerebro_db.sqltext import Fragment, fill, ident
+
+from experiments.baselines import base
+from experiments.resources import Meter, Resources
+from experiments.results import Point, Sample
+from experiments.workloads.base import Config, Size, Tables
+from experiments.workloads.registry import find
+
+MB = 1e6
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Configs on rows that lie packed in the database."""
+
+    workload: str
+    size: Size
+    #: Training rows of the packed table.
+    rows: int
+    configs: Tuple[Config, ...]
+    epochs: int
+    tables: Tables
+
+
+class Bench:
+    """Where the experiments train.
+
+    `server_pid` is the server's first process when it runs on this machine, so that its use of the machine counts.
+    """
+
+    def __init__(self, dsn: str, server_pid: Optional[int] = None) -> None:
+        self.dsn = dsn
+        #: Told what is being done, for a person who watches.
+        self.note: Callable[[str], object] = lambda doing: None
+        self._roots = [os.getpid()] + ([server_pid] if server_pid else [])
+
+    def grid(self, workload: str, size: Size, configs: Sequence[Config], epochs: int) -> Grid:
+        """Load and pack the rows, and make the selection table."""
+        self.note(f"packing {size.rows or 'all'} rows of {workload} on {size.segments} segments")
+        prefix = f"{workload}_{next(_numbers)}"
+        tables = find(workload).prepare(self.dsn, size, configs, prefix)
+        with connect(self.dsn) as db:
+            rows = packed_rows(db, tables.training)
+        return Grid(workload, size, rows, tuple(configs), epochs, tables)
+
+    def fit(
+        self, grid: Grid, strategy: str, options: Mapping[str, Any], variant: str = "", repeat: int = 1
+    ) -> Tuple[Sample, cerebro_db.Run]:
+        """Train the grid by a strategy."""
+        self.note(f"{strategy} {variant}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
+        tables, output = grid.tables, f"models_{next(_numbers)}"
+        with Meter(self._roots) as meter:
+            run = cerebro_db.fit(
+                self.dsn, tables.training, output, tables.selection, grid.epochs,
+                validation_table=tables.validation, strategy=strategy, options=dict(options),
+            )  # fmt: skip
+        with connect(self.dsn) as db:
+            record = read_run(db, run.run_id)
+        sample = _sample(grid, strategy, variant, repeat, meter.resources)
+        return replace(sample, **_of_record(record), **_hopped(run)), run
+
+    def fits(
+        self, grid: Grid, strategy: str, options: Mapping[str, Any], variant: str = "", repeats: int = 1
+    ) -> Iterator[Sample]:
+        """The same several times."""
+        for repeat in range(1, repeats + 1):
+            yield self.fit(grid, strategy, options, variant, repeat)[0]
+
+    def baseline(self, grid: Grid, name: str, processes: int, threads: int, repeat: int = 1) -> Tuple[Sample, base.Result]:
+        """Train the grid's configs by a baseline, from arrays in memory."""
+        self.note(f"{name}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
+        job = base.Job(grid.workload, grid.size, grid.configs, grid.epochs, threads=threads, processes=processes)
+        result = base.run(name, job)
+        last = [epochs[-1] for epochs in result.epochs if epochs]
+        sample = _sample(grid, name, "", repeat, result.resources)
+        workers = 1 if name == "sequential" else processes
+        return replace(
+            sample, seconds=result.seconds + result.startup_seconds, workers=workers, rows_trained=result.rows,
+            makespan=result.seconds, start=result.startup_seconds * workers, **_only_parts(result.parts),
+            **_finals([epoch.accuracy for epoch in last], [epoch.loss for epoch in last]),
+        ), result  # fmt: skip
+
+
+def _sample(grid: Grid, approach: str, variant: str, repeat: int, used: Resources) -> Sample:
+    return Sample(
+        workload=grid.workload, approach=approach, variant=variant, segments=grid.size.segments, rows=grid.rows,
+        configs=len(grid.configs), epochs=grid.epochs, repeat=repeat, seconds=used.seconds,
+        cpu_seconds=used.cpu_seconds, memory_mb=(used.peak_pss_bytes or used.peak_rss_bytes) / MB,
+        disk_read_mb=used.read_bytes / MB, disk_written_mb=used.written_bytes / MB,
+        network_mb=(used.loopback_bytes + used.network_bytes) / MB,
+    )  # fmt: skip
+
+
+def _of_record(record: Record) -> Dict[str, Any]:
+    """Time, rows and accuracy, by the same accounting as the report of a run."""
+    shares, schedule = accounting.time_of_segments(record), accounting.schedule(record)
+    last = [epoch for epoch in record.epochs if epoch.epoch == record.run.num_iterations]
+    return {
+        **{part: sum(share.seconds[part] for share in shares) for part in (*PARTS, "idle")},
+        "workers": len(shares),
+        "rows_trained": sum(hop.rows for hop in record.hops),
+        "makespan": schedule.makespan,
+        "bound": schedule.lower_bound,
+        **_finals([accounting.seen_metric(epoch) for epoch in last], [accounting.seen_loss(epoch) for epoch in last]),
+    }
+
+
+def _hopped(run: cerebro_db.Run) -> Dict[str, Any]:
+    hops = run.hops
+    return {"hopped_mb": float(hops["state_bytes"].sum()) / MB, "hops": len(hops)}
+
+
+def _finals(metrics: Sequence[Optional[float]], losses: Sequence[Optional[float]]) -> Dict[str, Optional[float]]:
+    known, lost = _finite(metrics), _finite(losses)
+    return {
+        "accuracy": max(known, default=None),
+        "accuracy_mean": sum(known) / len(known) if known else None,
+        "loss": min(lost, default=None),
+    }
+
+
+def _finite(values: Sequence[Optional[float]]) -> List[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _only_parts(parts: Mapping[str, float]) -> Dict[str, float]:
+    """Parts that a sample has a column for, but for the start, which is told apart."""
+    return {name: seconds for name, seconds in parts.items() if name in PARTS and name != "start"}
+
+
+def points_of_run(workload: str, approach: str, run: cerebro_db.Run) -> Iterator[Point]:
+    """Learning curves of a run."""
+    for row in run.metrics.itertuples():
+        yield Point(workload, approach, row.mst_key, row.epoch, row.validation_metric, row.validation_loss)
+
+
+def points_of_result(workload: str, result: base.Result) -> Iterator[Point]:
+    """Learning curves of a baseline."""
+    for config, epochs in enumerate(result.epochs, start=1):
+        for number, epoch in enumerate(epochs, start=1):
+            yield Point(workload, result.approach, config, number, epoch.accuracy, epoch.loss)
+
+
+def fused(values: Sequence[str]) -> Dict[str, Dict[str, Any]]:
+    """Options by variant: whether configs are trained together where that is faster ("auto", the default) or never."""
+    return {"" if value == "auto" else f"fuse {value}": {"fuse": value} for value in values}
+
+
+def packed_rows(db: PsycopgDatabase, table: str) -> int:
+    """Rows of a packed table, by its summary."""
+    found = db.rows(fill(Fragment("select rows from {summary}"), summary=ident(table + "_summary")))
+    return int(found[0]["rows"])
