@@ -197,6 +197,12 @@ def shared_out(pids: Sequence[int]) -> int:
     return total
 
 
+def age() -> float:
+    """Seconds since this process was started, its interpreter's start included."""
+    uptime = float((PROC / "uptime").read_text("ascii").split()[0])
+    return uptime - _process(os.getpid()).started / _TICKS
+
+
 def devices() -> Iterator[Tuple[str, int, int]]:
     """Name, bytes received and bytes sent of each network device since the machine started."""
     for line in (PROC / "net" / "dev").read_text("ascii").splitlines()[2:]:
