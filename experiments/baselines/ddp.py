@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from experiments.baselines import ranks
 from experiments.baselines.base import Epoch, Job
-from experiments.baselines.loop import Clock, Training
+from experiments.baselines.loop import Clock, Training, cut
 from experiments.baselines.team import is_member
 from experiments.workloads.base import Arrays, Data
 
@@ -38,7 +38,7 @@ def fit(job: Job, number: int, data: Data, clock: Clock) -> List[Epoch]:
 def _pass(training: Training, arrays: Arrays, generator: torch.Generator) -> None:
     """All ranks draw the same order; each takes its part of every batch."""
     size, rank = dist.get_world_size(), dist.get_rank()
-    for index in torch.randperm(arrays.rows, generator=generator).split(training.config.batch_size):
+    for index in cut(torch.randperm(arrays.rows, generator=generator), training.config.batch_size):
         if len(index) >= size:  # each rank must have a row to have a gradient
             training.step(arrays, index[rank::size])
 

@@ -52,7 +52,7 @@ class Training:
 
     def epoch(self, arrays: Arrays) -> None:
         """A pass over all rows."""
-        for index in torch.randperm(arrays.rows).split(self.config.batch_size):
+        for index in cut(torch.randperm(arrays.rows), self.config.batch_size):
             self.step(arrays, index)
 
     def step(self, arrays: Arrays, index: Tensor) -> None:
@@ -60,6 +60,11 @@ class Training:
         loss = functional.cross_entropy(self.module(*batch(arrays, index)), arrays.target.index_select(0, index))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
+
+
+def cut(index: Tensor, size: int) -> Tuple[Tensor, ...]:
+    """Pieces of `size` numbers, the last as short as it is."""
+    return tuple(torch.split(index, size))  # type: ignore[no-untyped-call]
 
 
 def batch(arrays: Arrays, index: Tensor) -> Tuple[Tensor, ...]:
@@ -73,7 +78,7 @@ def validate(module: nn.Module, arrays: Arrays) -> Tuple[float, float]:
     right, loss = 0, 0.0
     module.train(False)
     with torch.no_grad():
-        for index in torch.arange(arrays.rows).split(VALIDATED_ROWS):
+        for index in cut(torch.arange(arrays.rows), VALIDATED_ROWS):
             output, target = module(*batch(arrays, index)), arrays.target.index_select(0, index)
             right += int(output.argmax(1).eq(target).sum())
             loss += functional.cross_entropy(output, target, reduction="sum").item()

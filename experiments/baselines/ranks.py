@@ -26,8 +26,8 @@ def lead(approach: str, module: str) -> int:
     """The parent's side: all members train every config in turn."""
     job = read_job()
     with tempfile.TemporaryDirectory() as folder:
-        store = {"TEAM_STORE": str(Path(folder) / "store"), "TEAM_SIZE": str(job.processes)}
-        ranks: List[Mapping[str, str]] = [{**store, "TEAM_RANK": str(rank)} for rank in range(job.processes)]
+        store = str(Path(folder) / "store")
+        ranks = [{"TEAM_STORE": store, "TEAM_RANK": str(rank)} for rank in range(job.processes)]
         with team(module, job, ranks) as members:
             with Meter() as meter:
                 clock = Clock()
@@ -44,8 +44,8 @@ def follow(fit: Fit) -> int:
     def start(job: Job) -> Callable[[Dict[str, Any]], Mapping[str, Any]]:
         data = find(job.workload).arrays(job.size)
         warm(job, data)
-        store = dist.FileStore(variable("TEAM_STORE"), int(variable("TEAM_SIZE")))
-        dist.init_process_group("gloo", store=store, rank=int(variable("TEAM_RANK")), world_size=job.processes)
+        method, rank = f"file://{variable('TEAM_STORE')}", int(variable("TEAM_RANK"))
+        dist.init_process_group("gloo", init_method=method, rank=rank, world_size=job.processes)
 
         def handle(message: Dict[str, Any]) -> Mapping[str, Any]:
             clock = Clock(message["zero"])

@@ -5,6 +5,7 @@ The option {"reuse_actors": true} has a process train one config after the other
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -32,7 +33,7 @@ def main() -> int:
     packed = pack(find(job.workload).arrays(job.size))
     # Ray is told about its cores and nothing else, except to be silent: results go to stdout here.
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
-    ray.init(num_cpus=job.processes, include_dashboard=False, logging_level="error", log_to_driver=False)
+    ray.init(num_cpus=job.processes, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     with tempfile.TemporaryDirectory() as folder:
         tuner = _tuner(job, packed, folder)
         with Meter() as meter:
@@ -93,7 +94,8 @@ def train(config: Mapping[str, Any], packed: Packed, text: str) -> None:
 
 def _outcome(job: Job, results: tune.ResultGrid, clock: Clock) -> Outcome:
     outcome = Outcome([[] for _ in job.configs])
-    for result in results:
+    for number in range(len(results)):
+        result = results[number]
         assert result.error is None, result.error
         frame = result.metrics_dataframe
         for row in frame.to_dict("records"):

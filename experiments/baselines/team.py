@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence
 
 from experiments.baselines.base import Job
 
@@ -20,10 +20,9 @@ class Member:
 
     def __init__(self, module: str, job: Job, environment: Mapping[str, str]) -> None:
         command = [sys.executable, "-m", module, WORD]
-        threads = {"OMP_NUM_THREADS": str(job.threads)}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **threads, **environment}
-        )
+        known = {**os.environ, "OMP_NUM_THREADS": str(job.threads), **environment}
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=known)
         self._write(job.to_json())
 
     def tell(self, **message: Any) -> None:
@@ -52,7 +51,7 @@ class Member:
 
 
 @contextmanager
-def team(module: str, job: Job, environments: List[Mapping[str, str]]) -> Iterator[List[Member]]:
+def team(module: str, job: Job, environments: Sequence[Mapping[str, str]]) -> Iterator[List[Member]]:
     """A member per environment, all of them ready."""
     members = [Member(module, job, each) for each in environments]
     try:
@@ -82,9 +81,9 @@ def is_member(words: List[str]) -> bool:
     return words[1:2] == [WORD]
 
 
-def variable(name: str, default: Optional[str] = None) -> str:
+def variable(name: str) -> str:
     """An environment variable that the parent has set."""
-    found = os.environ.get(name, default)
+    found = os.environ.get(name)
     if found is None:
         raise RuntimeError(f"variable {name} is not set; start the baseline without '{WORD}'")
     return found
