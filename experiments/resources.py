@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Type
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
 PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -127,9 +127,8 @@ def _lost(before: Dict[int, Process], now: Dict[int, Process], name: str) -> int
     for pid, process in before.items():
         if not _same(process, now.get(pid)):
             ended[_heir(process, before, now)] += _whole(process, name)
-    return sum(
-        max(0, count - (_grown(before.get(heir), now[heir], name) if heir in now else 0)) for heir, count in ended.items()
-    )
+    grown = {heir: _grown(before.get(heir), now[heir], name) if heir in now else 0 for heir in ended}
+    return sum(max(0, count - grown[heir]) for heir, count in ended.items())
 
 
 def _same(before: Process, now: Optional[Process]) -> bool:
@@ -149,12 +148,11 @@ def _heir(process: Process, before: Dict[int, Process], now: Dict[int, Process])
 def processes(roots: Sequence[int], started: Mapping[int, int] = MappingProxyType({})) -> Dict[int, Process]:
     """The processes below the roots, and those themselves, unless their number has gone to one `started` later."""
     found: Dict[int, Process] = {}
-    waiting, visited = list(roots), set()  # type: List[int], Set[int]
+    waiting = list(roots)
     while waiting:
         pid = waiting.pop()
-        if pid in visited:
+        if pid in found:
             continue
-        visited.add(pid)
         # One that ends meanwhile is not there any more.
         with suppress(FileNotFoundError, ProcessLookupError):
             process = _process(pid)
@@ -195,6 +193,12 @@ def shared_out(pids: Sequence[int]) -> int:
             for line in (PROC / str(pid) / "smaps_rollup").read_text("ascii").splitlines():
                 total += int(line.split()[1]) * 1024 if line.startswith("Pss:") else 0
     return total
+
+
+def age() -> float:
+    """Seconds since this process was started, its interpreter's start included."""
+    uptime = float((PROC / "uptime").read_text("ascii").split()[0])
+    return uptime - _process(os.getpid()).started / _TICKS
 
 
 def devices() -> Iterator[Tuple[str, int, int]]:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Tuple
 
-from experiments.resources import Resources
+from experiments.resources import Meter, Resources, age
 from experiments.workloads.base import Config, Size
 
 #: Modules of this package that take a job.
@@ -67,7 +67,7 @@ class Result:
     rows: int
     #: Of the training alone; those of the start are not counted.
     resources: Resources
-    #: Seconds of all processes by part ("train", "validate", ...), where the baseline can tell.
+    #: Seconds of all that train by part: "train", "validate", "merge", "start", and "idle" for what is left.
     parts: Dict[str, float] = field(default_factory=dict)
 
     @property
@@ -91,3 +91,37 @@ def run(name: str, job: Job) -> Result:
     command = [sys.executable, "-m", f"experiments.baselines.{name}"]
     done = subprocess.run(command, input=job.to_json() + "\n", stdout=subprocess.PIPE, text=True, check=True)
     return Result.from_json(done.stdout.strip().rsplit("\n", 1)[-1])
+
+
+@dataclass
+class Outcome:
+    """What training came to, in the process that did it; a part of it, where several did."""
+
+    #: Per config.
+    epochs: List[List[Epoch]] = field(default_factory=list)
+    #: Seconds by part.
+    parts: Dict[str, float] = field(default_factory=dict)
+    #: Rows trained.
+    rows: int = 0
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Outcome:
+        return cls([[Epoch(**epoch) for epoch in config] for config in raw["epochs"]], raw["parts"], raw["rows"])
+
+
+def read_job() -> Job:
+    """The job of this process."""
+    return Job.from_json(sys.stdin.readline())
+
+
+def finish(approach: str, outcome: Outcome, meter: Meter, workers: int) -> int:
+    """Write the result of this process, in which `workers` trained at a time, as a line; gives its exit status."""
+    used = meter.resources
+    idle = max(0.0, workers * used.seconds - sum(outcome.parts.values()))
+    result = Result(
+        approach, used.seconds, age() - used.seconds, tuple(map(tuple, outcome.epochs)), outcome.rows, used,
+        {**outcome.parts, "idle": idle},
+    )  # fmt: skip
+    sys.stdout.write(result.to_json() + "\n")
+    sys.stdout.flush()
+    return 0

@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from torch import Tensor, nn
+
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.errors import UsageError, unknown
 from cerebro_db.sqltext import Fragment, fill, ident
-from torch import Tensor, nn
 
 #: A value of the JSON of a model, or of an optimizer's argument.
 Value = Any
@@ -183,7 +184,7 @@ def first(configs: Sequence[Config]) -> Grid:
 
     def take(count: Optional[int]) -> List[Config]:
         if count is not None and not 0 < count <= len(configs):
-            raise UsageError(f"{count} configs are asked for, but the grid has {len(configs)}; take 1 to {len(configs)}")
+            raise UsageError(f"{count} configs are asked for, expected 1 to {len(configs)}, which the grid has")
         return list(configs[:count])
 
     return take

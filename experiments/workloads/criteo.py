@@ -11,16 +11,16 @@ import io
 import struct
 from functools import lru_cache
 from itertools import product
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, List, Tuple
 
-import cerebro_db
 import numpy as np
 import torch
+from torch import nn
+
+import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.copy_format import END, HEADER
 from cerebro_db.sqltext import Fragment, fill, ident
-from torch import nn
-
 from experiments.workloads import plain
 from experiments.workloads.base import Arrays, Config, Data, Size, Tables, Workload, drop, first, model, uniform
 
@@ -80,7 +80,7 @@ def group_sizes() -> List[int]:
     weights = 1.0 / np.arange(1, CATEGORIES + 1)
     sizes = np.maximum(2, np.floor(rest * weights / weights.sum())).astype(int)
     sizes[0] += rest - sizes.sum()
-    return [BINS] * NUMBERS + sizes.tolist()
+    return [BINS] * NUMBERS + [int(each) for each in sizes]
 
 
 @lru_cache(maxsize=1)

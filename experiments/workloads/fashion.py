@@ -7,14 +7,14 @@ from functools import lru_cache
 from itertools import product
 from typing import List, Mapping, Optional, Sequence, Tuple
 
-import cerebro_db
 import numpy as np
 import torch
-from cerebro_db.client import connect
-from cerebro_db.datasets import FASHION_CLASSES, FASHION_FOLDER, load_fashion_mnist, read_idx
-from cerebro_db.sqltext import Fragment, fill, ident
 from torch import Tensor, nn
 
+import cerebro_db
+from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.datasets import FASHION_CLASSES, FASHION_FOLDER, load_fashion_mnist, read_idx
+from cerebro_db.sqltext import Fragment, fill, ident
 from experiments.workloads import plain
 from experiments.workloads.base import (
     GRID_CONFIGS,
@@ -75,9 +75,8 @@ class Fashion(Workload):
         tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
         with connect(dsn) as db:
             load_fashion_mnist(db)
-            drop(db, raw, checked, *(name + end for name in (raw, checked) for end in ("_packed", "_packed_summary")))
-            for name, source, rows in ((raw, "fashion_train", size.rows), (checked, "fashion_test", size.validation_rows)):
-                db.rows(fill(_PART, name=ident(name), source=ident(source)), rows=rows or 1 << 40)
+            _take(db, raw, "fashion_train", size.rows)
+            _take(db, checked, "fashion_test", size.validation_rows)
         options = {"segments": size.segments}
         cerebro_db.pack(dsn, raw, tables.training, "label", "img", normalizing_const=255.0, options=options)
         cerebro_db.pack_validation(dsn, checked, tables.validation, tables.training, "label", "img")
@@ -88,6 +87,11 @@ class Fashion(Workload):
 
     def module(self, config: Config, data: Data) -> nn.Module:
         return plain.build(config.architecture, (PIXELS, (), data.classes))
+
+
+def _take(db: PsycopgDatabase, name: str, source: str, rows: Optional[int]) -> None:
+    drop(db, name, name + "_packed", name + "_packed_summary")
+    db.rows(fill(_PART, name=ident(name), source=ident(source)), rows=rows or 1 << 40)
 
 
 def _images(part: str, rows: Optional[int]) -> Arrays:

@@ -7,15 +7,15 @@ from functools import lru_cache
 from itertools import product
 from typing import Dict, List, Optional, Tuple
 
-import cerebro_db
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
+
+import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.datasets import flights_file, load_flights
 from cerebro_db.sqltext import Fragment, fill, ident
-from torch import nn
-
 from experiments.workloads import plain
 from experiments.workloads.base import Arrays, Config, Data, Size, Tables, Workload, drop, first, model, uniform
 
@@ -94,7 +94,7 @@ def _parts() -> Tuple[pd.DataFrame, pd.DataFrame]:
 
 def _spread(frame: pd.DataFrame, rows: Optional[int]) -> pd.DataFrame:
     wanted = min(len(frame), rows or len(frame))
-    return frame[np.arange(len(frame)) * wanted % len(frame) < wanted]
+    return frame.iloc[np.flatnonzero(np.arange(len(frame)) * wanted % len(frame) < wanted)]
 
 
 def _encoded(

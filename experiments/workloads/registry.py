@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Dict, Tuple
 
 from cerebro_db.errors import unknown
-
 from experiments.workloads.base import Config, Grid, Workload, first, uniform
 from experiments.workloads.criteo import Criteo
 from experiments.workloads.fashion import CNN, MLP, Fashion, grid, mixed, sized
