@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import List
 
-from cerebro_db.errors import CerebroError, unknown
 from rich.console import Console
 
+from cerebro_db.errors import CerebroError, unknown
 from experiments import report, runner
 from experiments.place import bench
 from experiments.questions.registry import QUESTIONS

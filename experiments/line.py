@@ -23,7 +23,8 @@ def fit_line(xs: Sequence[float], ys: Sequence[float]) -> Line:
 
     R2 is 1 minus the squares that are left over the squares around the mean; 1 where all y are the same.
     """
-    assert len(xs) == len(ys) >= 2 and len(set(xs)) >= 2, "a line needs two points of different x"
+    assert len(xs) == len(ys), (xs, ys)
+    assert len(set(xs)) >= 2, f"a line needs two points of different x, not {xs}"
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys)) / sum((x - mean_x) ** 2 for x in xs)
     intercept = mean_y - slope * mean_x

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+import time
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+import psycopg2.errors
+
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.options import Options
 from cerebro_db.report import accounting
 from cerebro_db.report.read import read_run
 from cerebro_db.report.record import PARTS, Record
 from cerebro_db.sqltext import Fragment, fill, ident
-
 from experiments.baselines import base
 from experiments.resources import Meter, Resources
 from experiments.results import Point, Sample
@@ -22,6 +26,7 @@ from experiments.workloads.base import Config, Size, Tables
 from experiments.workloads.registry import find
 
 MB = 1e6
+OPTIONS = {item.name for item in fields(Options)}
 _numbers = count(1)
 
 
@@ -65,15 +70,19 @@ class Bench:
         """Train the grid by a strategy."""
         self.note(f"{strategy} {variant}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
         tables, output = grid.tables, f"models_{next(_numbers)}"
-        with Meter(self._roots) as meter:
-            run = cerebro_db.fit(
-                self.dsn, tables.training, output, tables.selection, grid.epochs,
-                validation_table=tables.validation, strategy=strategy, options=dict(options),
-            )  # fmt: skip
         with connect(self.dsn) as db:
+            checkpoint(db)
+            with Meter(self._roots) as meter:
+                started = time.perf_counter()
+                run = cerebro_db.fit(
+                    self.dsn, tables.training, output, tables.selection, grid.epochs,
+                    validation_table=tables.validation, strategy=strategy, options=dict(options),
+                )  # fmt: skip
+                seconds = time.perf_counter() - started
+                checkpoint(db)
             record = read_run(db, run.run_id)
         sample = _sample(grid, strategy, variant, repeat, meter.resources)
-        return replace(sample, **_of_record(record), **_hopped(run)), run
+        return replace(sample, seconds=seconds, **_of_record(record), **_hopped(run)), run
 
     def fits(
         self, grid: Grid, strategy: str, options: Mapping[str, Any], variant: str = "", repeats: int = 1
@@ -82,19 +91,14 @@ class Bench:
         for repeat in range(1, repeats + 1):
             yield self.fit(grid, strategy, options, variant, repeat)[0]
 
-    def baseline(self, grid: Grid, name: str, processes: int, threads: int, repeat: int = 1) -> Tuple[Sample, base.Result]:
+    def baseline(self, grid: Grid, name: str, processes: int, repeat: int = 1) -> Tuple[Sample, base.Result]:
         """Train the grid's configs by a baseline, from arrays in memory."""
         self.note(f"{name}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
-        job = base.Job(grid.workload, grid.size, grid.configs, grid.epochs, threads=threads, processes=processes)
+        job = base.Job(grid.workload, grid.size, grid.configs, grid.epochs, processes=processes)
         result = base.run(name, job)
-        last = [epochs[-1] for epochs in result.epochs if epochs]
-        sample = _sample(grid, name, "", repeat, result.resources)
-        workers = 1 if name == "sequential" else processes
-        return replace(
-            sample, seconds=result.seconds + result.startup_seconds, workers=workers, rows_trained=result.rows,
-            makespan=result.seconds, start=result.startup_seconds * workers, **_only_parts(result.parts),
-            **_finals([epoch.accuracy for epoch in last], [epoch.loss for epoch in last]),
-        ), result  # fmt: skip
+        sample, workers = _sample(grid, name, "", repeat, result.resources), 1 if name == "sequential" else processes
+        times: Dict[str, Any] = {"seconds": result.seconds + result.startup_seconds, "start": result.startup_seconds * workers}
+        return replace(sample, workers=workers, **times, **_of_result(result)), result
 
 
 def _sample(grid: Grid, approach: str, variant: str, repeat: int, used: Resources) -> Sample:
@@ -139,9 +143,16 @@ def _finite(values: Sequence[Optional[float]]) -> List[float]:
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
-def _only_parts(parts: Mapping[str, float]) -> Dict[str, float]:
-    """Parts that a sample has a column for, but for the start, which is told apart."""
-    return {name: seconds for name, seconds in parts.items() if name in PARTS and name != "start"}
+def _of_result(result: base.Result) -> Dict[str, Any]:
+    """The same of a baseline; parts that a sample has a column for, but for the start, which is told apart."""
+    last = [epochs[-1] for epochs in result.epochs if epochs]
+    parts = {name: seconds for name, seconds in result.parts.items() if name in PARTS and name != "start"}
+    return {
+        **parts,
+        "rows_trained": result.rows,
+        "makespan": result.seconds,
+        **_finals([epoch.accuracy for epoch in last], [epoch.loss for epoch in last]),
+    }
 
 
 def points_of_run(workload: str, approach: str, run: cerebro_db.Run) -> Iterator[Point]:
@@ -157,9 +168,17 @@ def points_of_result(workload: str, result: base.Result) -> Iterator[Point]:
             yield Point(workload, result.approach, config, number, epoch.accuracy, epoch.loss)
 
 
-def fused(values: Sequence[str]) -> Dict[str, Dict[str, Any]]:
-    """Options by variant: whether configs are trained together where that is faster ("auto", the default) or never."""
-    return {"" if value == "auto" else f"fuse {value}": {"fuse": value} for value in values}
+def fused(values: Sequence[str]) -> List[Tuple[str, Dict[str, Any]]]:
+    """(variant, options): configs are trained together where that is faster ("auto", the default), or never ("off")."""
+    if "fuse" not in OPTIONS:
+        return [("", {})]
+    return [("" if value == "auto" else f"fuse {value}", {"fuse": value}) for value in values]
+
+
+def checkpoint(db: PsycopgDatabase) -> None:
+    """Have the server write what it has changed, so that it counts where it belongs; where this role may."""
+    with suppress(psycopg2.errors.InsufficientPrivilege):
+        db.script(Fragment("checkpoint"))
 
 
 def packed_rows(db: PsycopgDatabase, table: str) -> int:

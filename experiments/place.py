@@ -11,7 +11,6 @@ from typing import Iterator, Optional
 from cerebro_db.client import PsycopgDatabase, connect, make_dsn
 from cerebro_db.cluster import temporary_cluster
 from cerebro_db.sqltext import Fragment, fill, ident
-
 from experiments.measured import Bench
 
 SCHEMA = "cerebro_experiments"

@@ -11,11 +11,11 @@ from typing import Dict, List, Optional, Tuple
 
 import psycopg2
 import sqlalchemy.exc
-from cerebro_db.errors import CerebroError
-from cerebro_db.report.words import duration, short
 from rich.console import Console
 from rich.status import Status
 
+from cerebro_db.errors import CerebroError
+from cerebro_db.report.words import duration, short
 from experiments import machine
 from experiments.measured import Bench
 from experiments.questions import registry

@@ -18,7 +18,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 from cerebro_db.errors import UsageError, unknown
 from cerebro_db.hopper import ORDERS
 from cerebro_db.options import STRATEGIES, Options
-
 from experiments.baselines.base import BASELINES
 from experiments.workloads.registry import WORKLOADS
 
@@ -60,7 +59,7 @@ Kind = TypeVar("Kind", bound=Asked)
 
 def toml(path: Path) -> Dict[str, Any]:
     with path.open("rb") as file:
-        return tomllib.load(file)
+        return dict(tomllib.load(file))
 
 
 def sentence(path: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from cerebro_db.report import accounting
 from cerebro_db.report.accounting import Share
@@ -190,7 +190,11 @@ def config_time(look: Look) -> Optional[Figure]:
     return stacked(shares, names, [look.labels[share.key] for share in shares], PARTS) if shares else None
 
 
-def stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts: Sequence[str]) -> Figure:
+def stacked(
+    shares: Sequence[Share], names: List[str], titles: List[str], parts: Sequence[str],
+    colours: Mapping[str, str] = PART_COLOURS,
+) -> Figure:  # fmt: skip
+    """A bar per share, made of its parts; `titles` are their names on hover."""
     data = [
         {
             "type": "bar",
@@ -202,7 +206,7 @@ def stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts:
             "text": [_share_text(share, title, part) for share, title in zip(shares, titles)],
             "textposition": "none",
             "hovertemplate": "%{text}<extra></extra>",
-            "marker": {"color": PART_COLOURS[part], "line": {"width": 0}},
+            "marker": {"color": colours[part], "line": {"width": 0}},
         }
         for part in parts
     ]

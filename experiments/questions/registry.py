@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
-from typing import Dict, Iterator
+from typing import Dict, Iterator, Type
 
 from experiments.measured import Bench
 from experiments.questions import (
@@ -44,7 +44,8 @@ def words(name: str) -> str:
 
 def asked(name: str, size: str) -> Asked:
     """What a question measures at a size, checked."""
-    return load(settings_of(name), QUESTIONS[name].Settings, size)
+    kind: Type[Asked] = QUESTIONS[name].Settings
+    return load(settings_of(name), kind, size)
 
 
 def answers(name: str, bench: Bench, size: str) -> Iterator[Row]:

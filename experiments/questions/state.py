@@ -8,7 +8,6 @@ from typing import Iterator, List
 import cerebro_db
 from cerebro_db.client import connect
 from cerebro_db.sqltext import Fragment, fill, ident
-
 from experiments import codecs
 from experiments.measured import Bench
 from experiments.results import Codec, Row, Sample
