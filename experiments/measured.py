@@ -97,8 +97,9 @@ class Bench:
         job = base.Job(grid.workload, grid.size, grid.configs, grid.epochs, processes=processes)
         result = base.run(name, job)
         sample, workers = _sample(grid, name, "", repeat, result.resources), 1 if name == "sequential" else processes
-        times: Dict[str, Any] = {"seconds": result.seconds + result.startup_seconds, "start": result.startup_seconds * workers}
-        return replace(sample, workers=workers, **times, **_of_result(result)), result
+        seconds = result.seconds + result.startup_seconds
+        start = result.startup_seconds * workers
+        return replace(sample, seconds=seconds, workers=workers, start=start, **_of_result(result)), result
 
 
 def _sample(grid: Grid, approach: str, variant: str, repeat: int, used: Resources) -> Sample:

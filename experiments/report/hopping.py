@@ -53,7 +53,8 @@ def verdict(codec: Codec) -> str:
     pays = "pays" if saved(codec) > 0 else "does not pay"
     return (
         f"{codec.codec} after a byte shuffle makes a trained state {codec.ratio:.2f} times smaller, at"
-        f" {codec.in_mb_s:.0f} MB/s in and {codec.out_mb_s:.0f} MB/s out, beside a hop of {codec.hop_mb_s:.0f} MB/s: it {pays} here."
+        f" {codec.in_mb_s:.0f} MB/s in and {codec.out_mb_s:.0f} MB/s out,"
+        f" beside a hop of {codec.hop_mb_s:.0f} MB/s: it {pays} here."
     )
 
 

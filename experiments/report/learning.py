@@ -72,9 +72,10 @@ def _findings(accuracy: Dict[str, Curve], hopping: Optional[str]) -> List[str]:
     ours, theirs = _last(accuracy, f"{hopping}, best"), _last(accuracy, f"{AVERAGING}, best")
     if ours is None or theirs is None:
         return []
+    means = [shown(_last(accuracy, f"{name}, mean"), 4) for name in (hopping, AVERAGING)]
     return [
-        f"After the last epoch the best config reaches {ours:.4f} by hopping and {theirs:.4f} by averaging; the mean"
-        f" of all is {shown(_last(accuracy, f'{hopping}, mean'), 4)} and {shown(_last(accuracy, f'{AVERAGING}, mean'), 4)}."
+        f"After the last epoch the best config reaches {ours:.4f} by hopping and {theirs:.4f} by averaging;"
+        f" the mean of all is {' and '.join(means)}."
     ]
 
 

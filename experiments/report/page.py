@@ -161,6 +161,7 @@ def _footer(facts: Mapping[str, Any]) -> str:
     system = f"{text(facts.get('system', ''))}, Python {text(facts.get('python', ''))}, {text(packages)}"
     return (
         f"<footer>Made from the CSV files beside this page by python -m experiments.report. {system}. "
-        "Wall: the whole call, sessions and outputs included; of a baseline its processes' start as well. Training: from the first hop's start to the last one's end; of a "
-        "baseline, with its modules imported and its rows in memory. Fastest of the repeats.</footer>"
+        "Wall: the whole call, sessions and outputs included; of a baseline its processes' start as well. "
+        "Training: from the first hop's start to the last one's end; of a baseline, with its modules imported and its "
+        "rows in memory. Fastest of the repeats.</footer>"
     )
