@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+import psycopg2
 import psycopg2.errors
+import sqlalchemy.exc
 
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.errors import CerebroError
 from cerebro_db.options import Options
 from cerebro_db.report import accounting
 from cerebro_db.report.read import read_run
@@ -26,6 +30,8 @@ from experiments.workloads.base import Config, Size, Tables
 from experiments.workloads.registry import find
 
 MB = 1e6
+#: What the engine, the server and the baselines' processes can fail with.
+FAILURES = (CerebroError, psycopg2.Error, sqlalchemy.exc.SQLAlchemyError, subprocess.SubprocessError, OSError)
 OPTIONS = {item.name for item in fields(Options)}
 _numbers = count(1)
 
@@ -53,6 +59,10 @@ class Bench:
         self.dsn = dsn
         #: Told what is being done, for a person who watches.
         self.note: Callable[[str], object] = lambda doing: None
+        #: Told what a person should know afterwards too.
+        self.say: Callable[[str], object] = lambda line: None
+        #: What failed while the rest of its question went on.
+        self.failures: List[str] = []
         self._roots = [os.getpid()] + ([server_pid] if server_pid else [])
 
     def grid(self, workload: str, size: Size, configs: Sequence[Config], epochs: int) -> Grid:
@@ -82,7 +92,15 @@ class Bench:
                 checkpoint(db)
             record = read_run(db, run.run_id)
         sample = _sample(grid, strategy, variant, repeat, meter.resources)
-        return replace(sample, seconds=seconds, **_of_record(record), **_hopped(run)), run
+        return replace(sample, seconds=seconds, **_of_record(record, seconds), **_hopped(run)), run
+
+    def tried(self, what: str, measure: Callable[[], Tuple[Sample, object]]) -> Iterator[Sample]:
+        """The sample, or none when it failed, which is told at once and makes the question fail in the end."""
+        try:
+            yield measure()[0]
+        except FAILURES as error:
+            self.failures.append(f"{what}: {' '.join(str(error).split()) or type(error).__name__}")
+            self.say(f"[red]{self.failures[-1]}[/red]")
 
     def fits(
         self, grid: Grid, strategy: str, options: Mapping[str, Any], variant: str = "", repeats: int = 1
@@ -112,12 +130,20 @@ def _sample(grid: Grid, approach: str, variant: str, repeat: int, used: Resource
     )  # fmt: skip
 
 
-def _of_record(record: Record) -> Dict[str, Any]:
-    """Time, rows and accuracy, by the same accounting as the report of a run."""
+def _of_record(record: Record, seconds: float) -> Dict[str, Any]:
+    """Time, rows and accuracy, by the same accounting as the report of a run.
+
+    A worker that waits between the first hop and the last is idle. Before, sessions are made, and after, outputs: that
+    counts as start.
+    """
     shares, schedule = accounting.time_of_segments(record), accounting.schedule(record)
     last = [epoch for epoch in record.epochs if epoch.epoch == record.run.num_iterations]
+    parts = {part: sum(share.seconds[part] for share in shares) for part in PARTS}
+    around = len(shares) * (seconds - schedule.makespan)
     return {
-        **{part: sum(share.seconds[part] for share in shares) for part in (*PARTS, "idle")},
+        **parts,
+        "start": parts["start"] + around,
+        "idle": max(len(shares) * schedule.makespan - sum(parts.values()), 0.0),
         "workers": len(shares),
         "rows_trained": sum(hop.rows for hop in record.hops),
         "makespan": schedule.makespan,

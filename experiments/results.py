@@ -37,7 +37,8 @@ class Sample:
     seconds: float
     #: Sessions or processes that train side by side.
     workers: int = 1
-    # Seconds by part, over all workers; None where a way has no such part or cannot tell.
+    # Seconds by part, over all workers; None where a way has no such part or cannot tell. All that comes before the
+    # first hop and after the last is start: sessions, models, outputs; of a baseline processes, imports and its rows.
     train: Optional[float] = None
     validate: Optional[float] = None
     data: Optional[float] = None

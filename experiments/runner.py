@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-import psycopg2
-import sqlalchemy.exc
 from rich.console import Console
 from rich.status import Status
 
-from cerebro_db.errors import CerebroError
 from cerebro_db.report.words import duration, short
 from experiments import machine
-from experiments.measured import Bench
+from experiments.measured import FAILURES, Bench
 from experiments.questions import registry
 from experiments.results import SUFFIXES, Codec, Outcome, Row, Sample, Table, read
 
-#: What the engine, the server and the baselines' processes can fail with.
-FAILURES = (CerebroError, psycopg2.Error, sqlalchemy.exc.SQLAlchemyError, subprocess.SubprocessError, OSError)
 #: How a question may end.
 MEASURED, FAILED, INTERRUPTED = "measured", "failed", "interrupted"
 OUTCOMES = "outcomes.csv"
@@ -72,13 +66,15 @@ class Question:
         try:
             with self.console.status("") as status:
                 self.bench.note = lambda doing: _show(status, doing)
+                self.bench.say = lambda line: self.console.print("  " + line)
+                self.bench.failures.clear()
                 for row in registry.answers(self.name, self.bench, self.size):
                     self._add(tables, row)
         except FAILURES as error:
             return FAILED, " ".join(str(error).split()) or type(error).__name__
         except KeyboardInterrupt:
             return INTERRUPTED, "Ctrl-C"
-        return MEASURED, ""
+        return (FAILED, "; ".join(self.bench.failures)) if self.bench.failures else (MEASURED, "")
 
     def _add(self, tables: Dict[str, Table], row: Row) -> None:
         suffix = SUFFIXES[type(row)]

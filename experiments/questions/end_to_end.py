@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Dict, Iterator, List
 
 from experiments.measured import Bench, Grid, fused
@@ -32,10 +33,11 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
         for repeat in range(1, asked.repeats + 1):
             yield from _strategies(bench, asked, grid, repeat)
             for name in asked.baselines:
-                yield bench.baseline(grid, name, asked.segments, repeat)[0]
+                yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, repeat))
 
 
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:
     for strategy in asked.strategies:
         for variant, options in fused(["auto", "off"] if strategy in asked.compare_fused else ["auto"]):
-            yield bench.fit(grid, strategy, {**asked.options, **options}, variant, repeat)[0]
+            chosen = {**asked.options, **options}
+            yield from bench.tried(strategy, partial(bench.fit, grid, strategy, chosen, variant, repeat))
