@@ -92,7 +92,7 @@ class Bench:
                 checkpoint(db)
             record = read_run(db, run.run_id)
         sample = _sample(grid, strategy, variant, repeat, meter.resources)
-        return replace(sample, seconds=seconds, **_of_record(record, seconds), **_hopped(run)), run
+        return replace(sample, seconds=seconds, **of_record(record, seconds), **_hopped(run)), run
 
     def tried(self, what: str, measure: Callable[[], Tuple[Sample, object]]) -> Iterator[Sample]:
         """The sample, or none when it failed, which is told at once and makes the question fail in the end."""
@@ -130,7 +130,7 @@ def _sample(grid: Grid, approach: str, variant: str, repeat: int, used: Resource
     )  # fmt: skip
 
 
-def _of_record(record: Record, seconds: float) -> Dict[str, Any]:
+def of_record(record: Record, seconds: float) -> Dict[str, Any]:
     """Time, rows and accuracy, by the same accounting as the report of a run.
 
     A worker that waits between the first hop and the last is idle. Before, sessions are made, and after, outputs: that

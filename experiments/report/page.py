@@ -99,9 +99,7 @@ def _bars(bars: Sequence[Bar]) -> str:
     return f'<div class="table"><table class="bars"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
-def _question(
-    name: str, answer: Answer, plots: Plots, figures: Sequence[Published], outcome: Optional[Outcome]
-) -> str:
+def _question(name: str, answer: Answer, plots: Plots, figures: Sequence[Published], outcome: Optional[Outcome]) -> str:
     parts = [_outcome(outcome)]
     if answer.findings:
         parts.append('<ul class="findings">' + "".join(f"<li>{text(each)}</li>" for each in answer.findings) + "</ul>")
