@@ -82,7 +82,7 @@ def _parts() -> Tuple[pd.DataFrame, pd.DataFrame]:
         whole = pd.read_csv(lines)
     dates = pd.to_datetime(whole[["year", "month", "day"]])
     frame = pd.DataFrame({name: whole[name] for name in ("month", "day", "dep_delay", "distance", *WORDS)})
-    frame["weekday"] = dates.dt.dayofweek + 1
+    frame["weekday"] = dates.dt.day_of_week + 1
     for name in ("dep", "arr"):
         clock = whole[f"sched_{name}_time"]
         frame[f"sched_{name}_minute"] = clock // 100 * 60 + clock % 100
