@@ -171,11 +171,13 @@ def _finite(values: Sequence[Optional[float]]) -> List[float]:
 
 
 def _of_result(result: base.Result) -> Dict[str, Any]:
-    """The same of a baseline; parts that a sample has a column for, but for the start, which is told apart."""
+    """The same of a baseline. The start is told apart; to merge models is to move their states."""
     last = [epochs[-1] for epochs in result.epochs if epochs]
     parts = {name: seconds for name, seconds in result.parts.items() if name in PARTS and name != "start"}
+    merged = {"hop": result.parts["merge"]} if "merge" in result.parts else {}
     return {
         **parts,
+        **merged,
         "rows_trained": result.rows,
         "makespan": result.seconds,
         **_finals([epoch.accuracy for epoch in last], [epoch.loss for epoch in last]),

@@ -20,6 +20,8 @@ from experiments.baselines.team import is_member
 from experiments.workloads.base import Arrays, Data
 
 Weights = Dict[str, Tensor]
+#: Between the seeds of two passes: more than there are configs.
+SEEDS = 1_000_003
 
 
 def averaged(weights: Sequence[Weights], rows: Sequence[int]) -> Weights:
@@ -40,20 +42,27 @@ def segments(rows: int, count: int, seed: int) -> List[Tensor]:
 def fit(job: Job, number: int, data: Data, clock: Clock) -> List[Epoch]:
     started = clock.at()
     parts = segments(data.training.rows, job.size.segments, job.seed)
-    own = [data.training.part(parts[segment]) for segment in ranks.ranges(len(parts))]
-    # All begin with the same weights, those of the config's seed.
-    trainings = [Training(job, number, data) for _ in own] or [Training(job, number, data)]
+    numbers = ranks.ranges(len(parts))
+    own = [data.training.part(parts[segment]) for segment in numbers]
+    # A rank without a segment still takes part in the averages.
+    trainings = [Training(job, number, data) for _ in numbers or (0,)]
     share = ranks.own_share(data.validation)
     clock.spent("start", started)
     epochs = []
-    for _ in range(job.epochs):
+    for epoch in range(job.epochs):
         started = clock.at()
-        for training, arrays in zip(trainings, own):
-            training.epoch(arrays)
+        for segment, training, arrays in zip(numbers, trainings, own):
+            one_pass(training, arrays, job.seed + number + SEEDS * (epoch * len(parts) + segment + 1))
         clock.trained(data.training.rows, started)
         _merge(trainings, own, data.training.rows, clock)
         epochs.append(ranks.validated(trainings[0].module, share, data.validation.rows, clock))
     return epochs
+
+
+def one_pass(training: Training, arrays: Arrays, seed: int) -> None:
+    """A segment's rows once, in an order of its own."""
+    torch.manual_seed(seed)
+    training.epoch(arrays)
 
 
 def _merge(trainings: Sequence[Training], own: Sequence[Arrays], rows: int, clock: Clock) -> None:

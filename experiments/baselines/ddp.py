@@ -10,6 +10,7 @@ from typing import List
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from experiments.baselines import ranks
@@ -17,6 +18,9 @@ from experiments.baselines.base import Epoch, Job
 from experiments.baselines.loop import Clock, Training, cut
 from experiments.baselines.team import is_member
 from experiments.workloads.base import Arrays, Data
+
+#: Between the seeds of two epochs: more than there are configs.
+EPOCH_SEEDS = 1_000_003
 
 
 def fit(job: Job, number: int, data: Data, clock: Clock) -> List[Epoch]:
@@ -29,16 +33,22 @@ def fit(job: Job, number: int, data: Data, clock: Clock) -> List[Epoch]:
     epochs = []
     for epoch in range(job.epochs):
         started = clock.at()
-        _pass(training, data.training, torch.Generator().manual_seed(job.seed + number + 1_000_003 * epoch))
+        _pass(training, data.training, order(data.training.rows, job, number, epoch))
         clock.trained(data.training.rows, started)
         epochs.append(ranks.validated(plain, share, data.validation.rows, clock))
     return epochs
 
 
-def _pass(training: Training, arrays: Arrays, generator: torch.Generator) -> None:
-    """All ranks draw the same order; each takes its part of every batch."""
+def order(rows: int, job: Job, number: int, epoch: int) -> Tensor:
+    """The order of an epoch of a config, which all ranks draw alike."""
+    generator = torch.Generator().manual_seed(job.seed + number + EPOCH_SEEDS * epoch)
+    return torch.randperm(rows, generator=generator)
+
+
+def _pass(training: Training, arrays: Arrays, rows: Tensor) -> None:
+    """Each rank takes its part of every batch."""
     size, rank = dist.get_world_size(), dist.get_rank()
-    for index in cut(torch.randperm(arrays.rows, generator=generator), training.config.batch_size):
+    for index in cut(rows, training.config.batch_size):
         if len(index) >= size:  # each rank must have a row to have a gradient
             training.step(arrays, index[rank::size])
 

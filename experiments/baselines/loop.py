@@ -64,7 +64,7 @@ class Training:
 
 def cut(index: Tensor, size: int) -> Tuple[Tensor, ...]:
     """Pieces of `size` numbers, the last as short as it is."""
-    return tuple(torch.split(index, size))  # type: ignore[no-untyped-call]
+    return tuple(torch.split(index, size))
 
 
 def batch(arrays: Arrays, index: Tensor) -> Tuple[Tensor, ...]:

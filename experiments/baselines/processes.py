@@ -26,7 +26,7 @@ def main() -> int:
         with Meter() as meter:
             clock = Clock()
             found = _share(members, order, clock.zero)
-        return finish("processes", _together(found), meter, job.processes)
+        return finish("processes", together(found), meter, job.processes)
 
 
 def longest_first(job: Job, seconds: Callable[[int], float]) -> List[int]:
@@ -53,7 +53,8 @@ def _share(members: Sequence[Member], order: Sequence[int], zero: float) -> Dict
     return found
 
 
-def _together(found: Mapping[int, Outcome]) -> Outcome:
+def together(found: Mapping[int, Outcome]) -> Outcome:
+    """One outcome of all configs, in their order."""
     parts: Counter[str] = Counter()
     for outcome in found.values():
         parts.update(outcome.parts)

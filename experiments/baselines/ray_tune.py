@@ -96,11 +96,12 @@ def _outcome(job: Job, results: tune.ResultGrid, clock: Clock) -> Outcome:
     outcome = Outcome([[] for _ in job.configs])
     for number in range(len(results)):
         result = results[number]
-        assert result.error is None, result.error
-        frame = result.metrics_dataframe
+        frame, config = result.metrics_dataframe, result.config
+        assert frame is not None, result.error
+        assert config is not None
         for row in frame.to_dict("records"):
             epoch = Epoch(row["accuracy"], row["loss"], row["at"] - clock.zero)
-            outcome.epochs[result.config["number"]].append(epoch)
+            outcome.epochs[config["number"]].append(epoch)
             outcome.rows += int(row["rows"])
         for part in ("train", "validate"):
             outcome.parts[part] = outcome.parts.get(part, 0.0) + float(frame[part].sum())

@@ -57,7 +57,7 @@ class Criteo(Workload):
     }  # fmt: skip
 
     def load(self, dsn: str, size: Size, prefix: str) -> Tables:
-        raw, checked = prefix + "_train", prefix + "_test"
+        raw, checked = prefix + "_rows", prefix + "_checked"
         tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
         with connect(dsn) as db:
             _store(db, raw, size.rows or ROWS, 0)

@@ -71,7 +71,7 @@ class Fashion(Workload):
         self.grids = grids
 
     def load(self, dsn: str, size: Size, prefix: str) -> Tables:
-        raw, checked = prefix + "_train", prefix + "_test"
+        raw, checked = prefix + "_rows", prefix + "_checked"
         tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
         with connect(dsn) as db:
             load_fashion_mnist(db)

@@ -48,7 +48,7 @@ class Flights(Workload):
     grids = {"grid": first(configs()), "uniform": uniform(Config(MODEL, 1e-3, 0.0, BATCH_ROWS))}
 
     def load(self, dsn: str, size: Size, prefix: str) -> Tables:
-        raw, checked = prefix + "_train_part", prefix + "_test_part"
+        raw, checked = prefix + "_rows", prefix + "_checked"
         tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
         with connect(dsn) as db:
             load_flights(db)
@@ -82,7 +82,7 @@ def _parts() -> Tuple[pd.DataFrame, pd.DataFrame]:
         whole = pd.read_csv(lines)
     dates = pd.to_datetime(whole[["year", "month", "day"]])
     frame = pd.DataFrame({name: whole[name] for name in ("month", "day", "dep_delay", "distance", *WORDS)})
-    frame["weekday"] = dates.dt.dayofweek + 1
+    frame["weekday"] = dates.dt.day_of_week + 1
     for name in ("dep", "arr"):
         clock = whole[f"sched_{name}_time"]
         frame[f"sched_{name}_minute"] = clock // 100 * 60 + clock % 100
@@ -94,7 +94,9 @@ def _parts() -> Tuple[pd.DataFrame, pd.DataFrame]:
 
 def _spread(frame: pd.DataFrame, rows: Optional[int]) -> pd.DataFrame:
     wanted = min(len(frame), rows or len(frame))
-    return frame.iloc[np.flatnonzero(np.arange(len(frame)) * wanted % len(frame) < wanted)]
+    places = np.arange(len(frame))
+    taken: pd.DataFrame = frame.iloc[places[places * wanted % len(frame) < wanted].tolist()]
+    return taken
 
 
 def _encoded(
