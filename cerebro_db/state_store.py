@@ -7,12 +7,12 @@ session, which the catalog makes and one of its functions takes the rows from.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from cerebro_db.copy_format import CopyParser, encoded
 from cerebro_db.database import Database, one
 from cerebro_db.sqltext import query
-from cerebro_db.visits import Visit
+from cerebro_db.visits import Taken, Visit, Visited
 
 #: Part (weights, rest or initial), number and bytes of a piece of a state.
 Chunk = Tuple[str, int, bytes]
@@ -49,10 +49,19 @@ class StateStore:
         if self._staged:
             self._database.rows(query("catalog", "save_staged"), **keys)
 
-    def record(self, segment_id: int, visit: Visit, values: Mapping[str, Any]) -> None:
-        """Record the finished hop and its event, in the transaction that saves the state; `values`: Visited.values."""
-        keys = {"run_id": self._run_id, "mst_key": visit.mst_key, "epoch": visit.epoch, "segment_id": segment_id}
-        self._database.rows(query("catalog", "save_hop"), **keys, **values)
+    def record(
+        self, segment_id: int, visit: Visit, visited: Sequence[Visited], taken: Taken, sizes: Sequence[int]
+    ) -> Dict[str, Any]:
+        """Record the finished hops and their events, in the transaction that saves the states of `sizes` bytes.
+
+        Gives what the coordinator is told: seconds, and the configs that diverged.
+        """
+        keys = {"run_id": self._run_id, "epoch": visit.epoch, "segment_id": segment_id}
+        for mst_key, each, size in zip(visit.mst_keys, visited, sizes):
+            values = each.values(taken, size, len(visited))
+            self._database.rows(query("catalog", "save_hop"), mst_key=mst_key, **keys, **values)
+        diverged = [mst_key for mst_key, each in zip(visit.mst_keys, visited) if each.diverged]
+        return {"seconds": taken.seconds, "diverged": diverged}
 
     def _selected(self, mst_key: int) -> Iterator[Chunk]:
         stored = query("catalog", "load_state")

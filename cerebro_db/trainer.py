@@ -10,15 +10,17 @@ import gc
 import itertools
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
+from torch import Tensor
 
 from cerebro_db import architecture, objective
 from cerebro_db.batches import Batch, SegmentRows, Source
+from cerebro_db.learners import Alone, Learner, Objective, Stack
 from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.state import Blobs, Trainee, load_weights
-from cerebro_db.train import Check, Objective, Tally, Training, evaluate
+from cerebro_db.train import Check, Tally, Training, evaluate
 from cerebro_db.visits import Visit, Visited
 
 #: Listed factories by name.
@@ -67,7 +69,7 @@ class Trainer:
 
     def passes(self, visit: Visit) -> List[Pass]:
         """The passes over the rows that a visit makes."""
-        fit = self.plan.config(visit.mst_key).fit
+        fit = self.plan.config(visit.mst_keys[0]).fit
         numbers = range((visit.epoch - 1) * fit.epochs + 1, visit.epoch * fit.epochs + 1)
         return [Pass((self.plan.options.seed, number, self._segment_id), fit.batch_size) for number in numbers]
 
@@ -75,22 +77,26 @@ class Trainer:
         """All that a visit trains on, from rows that are kept or read."""
         return itertools.chain.from_iterable(self.rows.epoch(key, rows) for key, rows in self.passes(visit))
 
-    def begin(self, visit: Visit, state: Mapping[str, bytes]) -> Visiting:
-        """Begin a visit with the parts of the config's state: weights and rest, or initial, or none."""
+    def begin(self, visit: Visit, states: Iterable[Mapping[str, bytes]]) -> Visiting:
+        """Begin a visit with the parts of each config's state: weights and rest, or initial, or none."""
         started = time.perf_counter()
-        config = self.plan.config(visit.mst_key)
+        configs = [self.plan.config(key) for key in visit.mst_keys]
+        members = [self._member(config, state) for config, state in zip(configs, states)]
+        return Visiting(self, visit, members, started)
+
+    def _member(self, config: ConfigPlan, state: Mapping[str, bytes]) -> Member:
         trainee = self._built.take(config.mst_key) if "weights" in state else None
         trainee = trainee or new_trainee(config, self.plan, self._allowed)
         if "weights" in state:
             trainee.load(Blobs(state["weights"], state["rest"]))
         elif "initial" in state:
             load_weights(trainee.module, state["initial"])
-        return Visiting(self, visit, trainee, time.perf_counter() - started)
+        return Member(trainee, torch.get_rng_state())
 
-    def keep(self, visit: Visit, trainee: Trainee, size: int) -> None:
+    def keep(self, mst_key: int, trainee: Trainee, size: int) -> None:
         """Keep what a visit leaves for the config's next one; `size`: bytes of its state."""
-        if not own_code(self.plan.config(visit.mst_key)):
-            self._built.keep(visit.mst_key, trainee, size)
+        if not own_code(self.plan.config(mst_key)):
+            self._built.keep(mst_key, trainee, size)
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
         if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
@@ -98,16 +104,29 @@ class Trainer:
         return SegmentRows(source, self.plan.layout, cache_bytes, self.plan.options.window_bytes)
 
 
+class Member(NamedTuple):
+    """A config of a visit, and the random numbers that it begins with."""
+
+    trainee: Trainee
+    rng_state: Tensor
+
+
 class Visiting:
     """A visit that goes on."""
 
-    def __init__(self, trainer: Trainer, visit: Visit, trainee: Trainee, build_seconds: float) -> None:
+    def __init__(self, trainer: Trainer, visit: Visit, members: Sequence[Member], started: float) -> None:
         self._trainer = trainer
-        self._visit = visit
-        self._trainee = trainee
-        self._build_seconds = build_seconds
-        self._goal = goal_of(trainer.plan.config(visit.mst_key))
-        self._training = Training(trainee, self._goal, trainer.check)
+        self.visit = visit
+        self._trainees = [member.trainee for member in members]
+        goals = [goal_of(trainer.plan.config(key)) for key in visit.mst_keys]
+        self._has_metric = goals[0].metric is not None
+        self._generators = [] if len(members) == 1 else [_generator(member.rng_state) for member in members]
+        if self._generators:
+            self._learner: Learner = Stack(self._trainees, goals, self._generators)
+        else:
+            self._learner = Alone(self._trainees[0], goals[0])
+        self._build_seconds = (time.perf_counter() - started) / len(members)
+        self._training = Training(self._learner, trainer.check)
 
     @property
     def diverged(self) -> bool:
@@ -117,34 +136,51 @@ class Visiting:
     def feed(self, batches: Iterable[Batch]) -> None:
         self._training.feed(batches)
 
-    def end(self) -> Tuple[Visited, Trainee]:
-        """Step the schedule and validate where the epoch ends; what the visit came to, and its config."""
-        visit, trainer, trainee = self._visit, self._trainer, self._trainee
-        tally = self._training.end()
-        validation = None
-        if visit.last and not tally.diverged:
-            if trainee.schedule is not None:
+    def end(self) -> List[Visited]:
+        """Step the schedules and validate where the epoch ends; what the visit came to, config by config."""
+        visit, trainer = self.visit, self._trainer
+        tallies = self._training.end()
+        if not visit.last or self.diverged:
+            return [self._visited(tally, None) for tally in tallies]
+        for trainee, tally in zip(self._trainees, tallies):
+            if trainee.schedule is not None and not tally.diverged:
                 trainee.schedule.step()
-            if trainer.validation is not None and trainer.plan.validates(visit.epoch):
-                batches = trainer.validation.in_order(trainer.plan.options.evaluation_batch)
-                validation = evaluate(trainee.module, batches, self._goal, trainer.check)
-        return self._visited(tally, validation), trainee
+        if trainer.validation is None or not trainer.plan.validates(visit.epoch):
+            return [self._visited(tally, None) for tally in tallies]
+        batches = trainer.validation.in_order(trainer.plan.options.evaluation_batch)
+        return list(map(self._visited, tallies, evaluate(self._learner, batches, trainer.check)))
+
+    def dump(self, number: int) -> Blobs:
+        """The state of one of the configs, which is kept for its next visit."""
+        if self._generators:
+            torch.set_rng_state(self._generators[number].get_state())
+        trainee = self._trainees[number]
+        blobs = trainee.dump()
+        self._trainer.keep(self.visit.mst_keys[number], trainee, blobs.size)
+        return blobs
 
     def _visited(self, tally: Tally, validation: Optional[Tally]) -> Visited:
-        checked, has_metric = validation or Tally(), self._goal.metric is not None
+        checked = validation or Tally()
+        validated = validation is not None and not tally.diverged
         return Visited(
             row_count=tally.rows,
             loss=tally.loss,
-            metric=tally.metric if has_metric else None,
-            validation_rows=checked.rows if validation else None,
-            validation_loss=checked.loss,
-            validation_metric=checked.metric if has_metric else None,
+            metric=tally.metric if self._has_metric else None,
+            validation_rows=checked.rows if validated else None,
+            validation_loss=checked.loss if validated else None,
+            validation_metric=checked.metric if validated and self._has_metric else None,
             train_seconds=tally.seconds - tally.data_seconds,
             validate_seconds=checked.seconds - checked.data_seconds,
             data_seconds=tally.data_seconds + checked.data_seconds,
             build_seconds=self._build_seconds,
             diverged=tally.diverged,
         )
+
+
+def _generator(state: Tensor) -> torch.Generator:
+    generator = torch.Generator()
+    generator.set_state(state)
+    return generator
 
 
 class Built:
@@ -191,4 +227,5 @@ def config_seed(seed: int, mst_key: int) -> int:
 def goal_of(config: ConfigPlan) -> Objective:
     compiled = config.compiled
     metric = objective.metric_sum(compiled.metric) if compiled.metric else None
-    return Objective(objective.loss_function(compiled.loss), metric, compiled.clip_norm)
+    loss, rows = objective.loss_function(compiled.loss), objective.row_losses(compiled.loss)
+    return Objective(loss, metric, compiled.clip_norm, rows)

@@ -1,9 +1,9 @@
 """A worker's side of the messages: it opens its own session, keeps a segment's rows and trains what hops by.
 
     {"do": "start", "strategy", "parameters", "setup"}  -> {"answer": "ready"}     a session by this login
-    {"do": "check", "plan", "initial"}                  -> {"answer": "checked"}   every config can be built
+    {"do": "check", "plan", "initial"}                  -> {"answer": "checked", "groups"}   every config can be built
     {"do": "open", "run_id", "segment_id"}              -> {"answer": "up"}        the segment's rows are here
-    {"do": "hop", "mst_key", "epoch", "last"}           -> {"answer": "finished", "seconds", "rows", "diverged"}
+    {"do": "hop", "mst_keys", "epoch", "last"}          -> {"answer": "finished", "seconds", "diverged"}
 
 Any may be answered by {"answer": "failed", "message", "sqlstate"}, after which the worker goes on, or by
 {"answer": "lost", "message"} when its session has ended, after which it is of no use.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import torch
 from psycopg2 import extensions
@@ -26,7 +26,7 @@ from cerebro_db.plan import Plan
 from cerebro_db.sessions import SLOTS, Login, ServerError, told, why_lost
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.registry import STRATEGIES
-from cerebro_db.visits import Place
+from cerebro_db.visits import Place, configs
 
 light_torch.defer_compiler(torch)
 memory.keep_freed()
@@ -90,8 +90,7 @@ class Worker:
         return {"answer": "ready"}
 
     def _check_plan(self, plan: str, initial: Mapping[str, Any]) -> Answer:
-        hops.check_plan(self._database(), Plan.from_json(plan), initial)
-        return {"answer": "checked"}
+        return {"answer": "checked", "groups": hops.check_plan(self._database(), Plan.from_json(plan), initial)}
 
     def _open(self, run_id: int, segment_id: int) -> Answer:
         database = self._database()
@@ -102,12 +101,12 @@ class Worker:
         self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), source, self._look)
         return {"answer": "up"}
 
-    def _hop(self, mst_key: int, epoch: int, last: bool) -> Answer:
+    def _hop(self, mst_keys: List[int], epoch: int, last: bool) -> Answer:
         if self._segment is None:
             raise UsageError("this worker has opened no segment, expected the message 'open' before 'hop'")
-        phase = f"cerebro run {self._run_id}: config {mst_key} epoch {epoch} segment {self._segment_id}"
+        phase = f"cerebro run {self._run_id}: {configs(mst_keys)} epoch {epoch} segment {self._segment_id}"
         self._database().rows(query("worker", "show_phase"), phase=phase)
-        return {"answer": "finished", **self._segment.hop(mst_key, epoch, last)}
+        return {"answer": "finished", **self._segment.hop(mst_keys, epoch, last)}
 
     def _database(self) -> PsycopgDatabase:
         if self._session is None:

@@ -118,7 +118,7 @@ select count(*) as chunks from cerebro_private.load_state(%(run_id)s::integer, %
 
 -- finished_hop --
 -- A hop when it is committed: how long it took, and whether its loss stopped being a number.
-select h.train_seconds + h.validate_seconds + h.data_seconds + h.hop_seconds + h.start_seconds as seconds
+select extract(epoch from h.finished_at - h.started_at)::float8 as seconds
      , coalesce(h.loss in ('NaN', 'Infinity', '-Infinity'), false) as diverged
   from cerebro.hop h
  where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer
