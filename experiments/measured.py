@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -18,13 +18,13 @@ import sqlalchemy.exc
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.errors import CerebroError
-from cerebro_db.options import Options
 from cerebro_db.report import accounting
 from cerebro_db.report.read import read_run
 from cerebro_db.report.record import PARTS, Record
 from cerebro_db.sqltext import Fragment, fill, ident
 from experiments.baselines import base
 from experiments.resources import Meter, Resources
+from experiments.results import PARTS as COLUMNS
 from experiments.results import Point, Sample
 from experiments.workloads.base import Config, Size, Tables
 from experiments.workloads.registry import find
@@ -32,7 +32,6 @@ from experiments.workloads.registry import find
 MB = 1e6
 #: What the engine, the server and the baselines' processes can fail with.
 FAILURES = (CerebroError, psycopg2.Error, sqlalchemy.exc.SQLAlchemyError, subprocess.SubprocessError, OSError)
-OPTIONS = {item.name for item in fields(Options)}
 _numbers = count(1)
 
 
@@ -173,7 +172,7 @@ def _finite(values: Sequence[Optional[float]]) -> List[float]:
 def _of_result(result: base.Result) -> Dict[str, Any]:
     """The same of a baseline. The start is told apart; to merge models is to move their states."""
     last = [epochs[-1] for epochs in result.epochs if epochs]
-    parts = {name: seconds for name, seconds in result.parts.items() if name in PARTS and name != "start"}
+    parts = {name: seconds for name, seconds in result.parts.items() if name in COLUMNS and name != "start"}
     merged = {"hop": result.parts["merge"]} if "merge" in result.parts else {}
     return {
         **parts,
@@ -199,8 +198,6 @@ def points_of_result(workload: str, result: base.Result) -> Iterator[Point]:
 
 def fused(values: Sequence[str]) -> List[Tuple[str, Dict[str, Any]]]:
     """(variant, options): configs are trained together where that is faster ("auto", the default), or never ("off")."""
-    if "fuse" not in OPTIONS:
-        return [("", {})]
     return [("" if value == "auto" else f"fuse {value}", {"fuse": value}) for value in values]
 
 

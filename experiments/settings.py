@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from cerebro_db.errors import UsageError, unknown
 from cerebro_db.hopper import ORDERS
-from cerebro_db.options import STRATEGIES, Options
+from cerebro_db.options import FUSE, STRATEGIES, Options
 from experiments.baselines.base import BASELINES
 from experiments.workloads.registry import WORKLOADS
 
@@ -36,6 +36,8 @@ KNOWN: Dict[str, Sequence[str]] = {
     "strategies": STRATEGIES,
     "orders": ORDERS,
     "baselines": BASELINES,
+    "fuse": FUSE,
+    "compare_fused": STRATEGIES,
     "options": tuple(item.name for item in fields(Options)),
 }
 

@@ -54,6 +54,12 @@ def test_idle_share_counts_segments_that_did_nothing() -> None:
     assert accounting.idle_share(dataclasses.replace(record, hops=())) is None
 
 
+def test_configs_that_hop_as_one_keep_their_segment_busy_once() -> None:
+    record = Record(RUN, TWO, (hop(1, 0, 1, 5), hop(2, 0, 1, 5), hop(1, 1, 5, 8), hop(2, 1, 5, 8)))
+    found = accounting.schedule(record)
+    assert (found.makespan, found.busiest_segment, found.longest_config) == (7.0, 4.0, 7.0)
+
+
 def test_idle_is_never_negative() -> None:
     (share,) = accounting.time_of_segments(Record(RUN, TWO, (hop(1, 0, 0, 25),)))
     assert share.seconds["idle"] == 0.0
