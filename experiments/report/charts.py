@@ -19,6 +19,14 @@ def lines(series: Series, x: str, y: str, **axes: Any) -> Figure:
     return _figure(data, x, y, axes)
 
 
+def paired(series: Series, x: str, y: str, **axes: Any) -> Figure:
+    """The same where two series in a row belong together: they share a colour, and the second is dashed."""
+    data = [_line(name, points, place // 2) for place, (name, points) in enumerate(series.items())]
+    for second in data[1::2]:
+        second["line"] = {**second["line"], "dash": "dash", "width": 1.75}
+    return _figure(data, x, y, axes)
+
+
 def fits(series: Series, found: Mapping[str, Line], x: str, y: str, **axes: Any) -> Figure:
     """Marks, and the straight line through those of each series."""
     data: List[Dict[str, Any]] = []

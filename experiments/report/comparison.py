@@ -93,7 +93,8 @@ def _bars(samples: List[Sample]) -> Figure:
     ordered = sorted(samples, key=lambda each: each.seconds)
     names = [each.name for each in ordered]
     shares = [Share(place, split(each)) for place, each in enumerate(ordered)]
-    return figures.stacked(shares, names, names, (*PARTS, NOT_SPLIT), COLOURS)
+    parts = [part for part in (*PARTS, NOT_SPLIT) if any(share.seconds[part] for share in shares)]
+    return figures.stacked(shares, names, names, parts, COLOURS)
 
 
 def _caption(samples: List[Sample]) -> str:
@@ -121,7 +122,7 @@ def _finding(workload: str, samples: List[Sample]) -> List[str]:
     told = ", ".join(f"{value:.2f} × {name}" for name, value in others.items() if value is not None)
     return [
         f"On {workload} the fastest strategy in the database is {ours.name}: {ours.seconds:.1f} s for the whole call"
-        + (f", against the training alone of the others {told}." if told else ".")
+        + (f". Over the training alone of the others: {told}." if told else ".")
     ]
 
 
@@ -140,7 +141,8 @@ def _each(grouped: Dict[str, List[Sample]], above: str, below: str) -> str:
     found = []
     for name, samples in grouped.items():
         walls = {each.name: each.seconds for each in samples}
-        found.append(f"{shown(ratio(walls.get(above), walls.get(below)))} ({name})")
+        value = ratio(walls.get(above), walls.get(below))
+        found += [f"{value:.2f} ({name})"] if value is not None else []
     return ", ".join(found)
 
 

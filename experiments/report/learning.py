@@ -26,10 +26,10 @@ def answer(results: Results) -> Answer:
     return Answer(
         findings=_findings(accuracy, hopping),
         plots={
-            "averaging": charts.lines(accuracy, "epoch", "validation accuracy", **axes),
-            "averaging_loss": charts.lines(loss, "epoch", "validation loss", **axes),
+            "averaging": charts.paired(accuracy, "epoch", "validation accuracy", **axes),
+            "averaging_loss": charts.paired(loss, "epoch", "validation loss", **axes),
         } if points else {},
-        tables=[_table(accuracy, loss)],
+        tables=[_table(accuracy, "Validation accuracy"), _table(loss, "Validation loss")],
         ours={"loss": _loss_ratio(loss, hopping)},
         bars=[Bar("accuracy of MOP minus that of model averaging, best configs after the last epoch", behind, 0.0,
                   "above", f"mean of all configs: {shown(_behind(accuracy, hopping, 'mean'), 4)}" * bool(points), 4)],
@@ -87,8 +87,8 @@ def _loss_ratio(loss: Dict[str, Curve], hopping: Optional[str]) -> str:
     return ", ".join(told)
 
 
-def _table(accuracy: Dict[str, Curve], loss: Dict[str, Curve]) -> Grid:
-    epochs = sorted({int(epoch) for curve in accuracy.values() for epoch, _ in curve})
-    heads = ("epoch", *(f"{name}: accuracy" for name in accuracy), *(f"{name}: loss" for name in loss))
-    columns = [dict(curve) for curve in (*accuracy.values(), *loss.values())]
-    return Grid(heads, [[str(epoch), *(shown(column.get(epoch), 4) for column in columns)] for epoch in epochs])
+def _table(curves: Dict[str, Curve], title: str) -> Grid:
+    epochs = sorted({int(epoch) for curve in curves.values() for epoch, _ in curve})
+    columns = [dict(curve) for curve in curves.values()]
+    cells = [[str(epoch), *(shown(column.get(epoch), 4) for column in columns)] for epoch in epochs]
+    return Grid(("epoch", *curves), cells, title)

@@ -100,7 +100,7 @@ def _bars(bars: Sequence[Bar]) -> str:
 
 
 def _question(name: str, answer: Answer, plots: Plots, figures: Sequence[Published], outcome: Optional[Outcome]) -> str:
-    parts = [_outcome(outcome)]
+    parts = [_outcome(outcome, measured=any(grid.rows for grid in answer.tables))]
     if answer.findings:
         parts.append('<ul class="findings">' + "".join(f"<li>{text(each)}</li>" for each in answer.findings) + "</ul>")
     drawn = [_drawn(plots, each, answer.captions.get(each, "")) for each in answer.plots]
@@ -111,12 +111,10 @@ def _question(name: str, answer: Answer, plots: Plots, figures: Sequence[Publish
     return f'<div id="question-{name}">{section(TITLES[name], registry.words(name), "".join(parts))}</div>'
 
 
-def _outcome(outcome: Optional[Outcome]) -> str:
-    if outcome is None:
-        return '<p class="empty">Not measured yet.</p>'
-    if outcome.outcome != MEASURED:
+def _outcome(outcome: Optional[Outcome], measured: bool) -> str:
+    if outcome is not None and outcome.outcome != MEASURED:
         return f'<p class="error-box">{text(outcome.outcome)}: {text(outcome.error)}</p>'
-    return ""
+    return "" if measured else '<p class="empty">Not measured yet.</p>'
 
 
 def _drawn(plots: Plots, name: str, caption: str) -> str:

@@ -24,7 +24,7 @@ def answer(results: Results) -> Answer:
     return Answer(
         findings=_findings(cells, orders),
         plots={"mixed": _bars(groups, orders, cells)} if samples else {},
-        captions={"mixed": "First hop's start to last one's end, over the busiest segment or the longest config"},
+        captions={"mixed": "From the first hop to the last, over the busiest segment or the longest config"},
         tables=[_table(samples)],
         ours={"barrier": _barrier(samples), "greedy": _greedy(cells)},
         bars=[Bar("makespan over the lower bound, order portfolio: the worst of all", judged[worst] if worst else None,
@@ -43,10 +43,12 @@ def over_bound(sample: Sample) -> Optional[float]:
 
 
 def _bars(groups: List[str], orders: List[str], cells: Dict[Tuple[str, str], Optional[float]]) -> Figure:
-    series = {order: [cells.get((group, order)) for group in groups] for order in orders}
-    highest = max((value for value in cells.values() if value), default=1.0)
-    plot = charts.bars(groups, series, "makespan / lower bound", y_axis={"range": [0.9, max(highest * 1.05, 1.1)]})
-    return charts.level(plot, BOUND, "1.02")
+    series = {order: [_percent(cells.get((group, order))) for group in groups] for order in orders}
+    return charts.level(charts.bars(groups, series, "% over the lower bound"), 100 * (BOUND - 1), "2 %")
+
+
+def _percent(value: Optional[float]) -> Optional[float]:
+    return None if value is None else 100 * (value - 1)
 
 
 def _findings(cells: Dict[Tuple[str, str], Optional[float]], orders: List[str]) -> List[str]:
