@@ -131,12 +131,9 @@ def clusters(draw: st.DrawFn) -> Tuple[int, State, int]:
 
 
 def outcome(state: State) -> State:
-    """What a state comes to when it is resumed: no segment is up, every hop that ran waits again.
-
-    What is told together is folded one by one, so the fold may have started other hops than the run did; that a
-    stopped config's last hop ended is then news of an unknown hop, and what it says of times is not taken.
-    """
-    return replace(step(state, *map(SegmentDown, state.segments)).state, measured={}, failures={})
+    """What a state comes to when it is resumed: no segment is up, every hop that ran waits again."""
+    state = step(state, *map(SegmentDown, state.segments)).state
+    return replace(state, now=0.0, began={}, rule=0, chosen_at=0)
 
 
 def begin(configs: int, state: State, epochs: int) -> Cluster:
@@ -160,7 +157,7 @@ def test_every_hop_exactly_once_through_failures_and_losses(shape, data):
     assert cluster.epochs_done == Counter((c, e) for c in range(configs) for e in range(1, epochs + 1))
     assert cluster.configs_done == Counter(range(configs))
     assert cluster.parted == []
-    assert replay(start, cluster.log) == cluster.state
+    assert outcome(replay(start, cluster.log)) == outcome(cluster.state)
 
 
 @settings(max_examples=150, deadline=None)
@@ -179,7 +176,18 @@ def test_stops_losses_and_failures_together(shape, data):
         assert hops == epochs * segments if whole else hops <= epochs * segments
         assert cluster.failed[config] <= 1
     assert cluster.parted == []
-    assert outcome(replay(start, cluster.log)) == outcome(cluster.state)
+    # That a stopped config's last hop ended is news of an unknown hop in a log: what it says of times is not taken.
+    untimed = {"measured": {}, "seconds": {}, "failures": {}}
+    assert replace(outcome(replay(start, cluster.log)), **untimed) == replace(outcome(cluster.state), **untimed)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_log_that_breaks_off_leads_to_what_was_finished(order):
+    start = State((0, 1, 2), order=order, groups=((0, 4), (1, 3)))
+    cluster = begin(5, start, 2)
+    while not cluster.state.finished:
+        cluster.feed(*end(cluster.visits[-1], "finish"))
+        assert outcome(replay(start, cluster.log)) == outcome(cluster.state)
 
 
 def test_a_hop_that_fails_too_often_ends_its_config_and_no_other():
@@ -245,7 +253,7 @@ def test_a_failed_hop_dissolves_its_group_for_good():
     live_on(cluster)
     assert cluster.state.alone == {0, 1}
     assert {(hop.config, hop.epoch) for hop in cluster.finished} == {(c, e) for c in range(4) for e in (1, 2)}
-    assert replay(start, cluster.log) == cluster.state
+    assert outcome(replay(start, cluster.log)) == outcome(cluster.state)
 
 
 def test_a_lost_segment_gives_the_hops_of_all_its_group_back():
