@@ -31,8 +31,8 @@ def bench(dsn: Optional[str]) -> Iterator[Bench]:
 
 @contextmanager
 def _throwaway() -> Iterator[str]:
-    # What autovacuum writes meanwhile belongs to earlier measurements.
-    with temporary_cluster({"autovacuum": "off"}) as cluster:
+    # What autovacuum writes meanwhile belongs to earlier measurements, and zeros in new files of the log to none.
+    with temporary_cluster({"autovacuum": "off", "wal_init_zero": "off"}) as cluster:
         os.environ["CEREBRO_EXPORTS"] = str(cluster.home / "exports")
         cluster.up()
         with connect(cluster.dsn()) as db:
