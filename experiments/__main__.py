@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import List
 
 from rich.console import Console
+from rich.markup import escape
 
 from cerebro_db.errors import CerebroError, unknown
 from experiments import report, runner
@@ -27,7 +28,7 @@ def main(words: List[str]) -> int:
         with bench(asked.dsn) as place:
             code = runner.run(place, asked.questions or list(QUESTIONS), asked.size, folder, console)
     except CerebroError as error:
-        console.print(f"[red]{error}[/red]")
+        console.print(f"[red]{escape(str(error))}[/red]")
         return 2
     console.print(f"\nreport: [bold]{report.write(folder)}[/bold]", soft_wrap=True)
     return code

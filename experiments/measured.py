@@ -99,7 +99,7 @@ class Bench:
             yield measure()[0]
         except FAILURES as error:
             self.failures.append(f"{what}: {' '.join(str(error).split()) or type(error).__name__}")
-            self.say(f"[red]{self.failures[-1]}[/red]")
+            self.say(self.failures[-1])
 
     def fits(
         self, grid: Grid, strategy: str, options: Mapping[str, Any], variant: str = "", repeats: int = 1

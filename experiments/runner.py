@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 from cerebro_db.report.words import duration, short
@@ -55,7 +56,7 @@ class Question:
         began, started = datetime.now(timezone.utc), time.perf_counter()
         outcome, error = self._measured()
         if error:
-            self.console.print(f"  [red]{outcome}: {error}[/red]")
+            self.console.print(f"  [red]{outcome}: {escape(error)}[/red]")
         return Outcome(
             question=self.name, size=self.size, outcome=outcome, seconds=time.perf_counter() - started, error=error,
             began=began.strftime("%Y-%m-%d %H:%M:%S"), commit=machine.commit() or "",
@@ -66,7 +67,7 @@ class Question:
         try:
             with self.console.status("") as status:
                 self.bench.note = lambda doing: _show(status, doing)
-                self.bench.say = lambda line: self.console.print("  " + line)
+                self.bench.say = lambda line: self.console.print("  " + escape(line))
                 self.bench.failures.clear()
                 for row in registry.answers(self.name, self.bench, self.size):
                     self._add(tables, row)
