@@ -92,7 +92,7 @@ class StackedModule:
         def apply(values: Tensor) -> Tensor:
             flat, turned = values if values.dim() == 3 else values.flatten(1, -2), weight.transpose(1, 2)
             output = flat.bmm(turned) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, turned)
-            return output if values.dim() == 3 else output.unflatten(1, values.shape[1:-1])
+            return output if values.dim() == 3 else output.reshape(*values.shape[:-1], -1)
 
         return apply
 
@@ -220,7 +220,7 @@ class FlatParameters:
         """A tensor [B, n] as [B, *shape] for each parameter, sharing its memory."""
         sizes = [shape.numel() for shape in self.shapes.values()]
         return [
-            part.view(len(flat), *shape) for part, shape in zip(flat.split(sizes, 1), self.shapes.values())
+            part.view(len(flat), *shape) for part, shape in zip(torch.split(flat, sizes, 1), self.shapes.values())
         ]
 
     def take(self, gradients: Sequence[Optional[Tensor]]) -> None:

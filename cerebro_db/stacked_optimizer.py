@@ -98,7 +98,8 @@ class StackedOptimizer:
 
     def _part(self, kind: Type[_Part], rows: List[int]) -> _Part:
         kept = {name: [tensor[row] for row in rows] for name, tensor in self._kept.items()}
-        values, gradients = ([tensor[row] for row in rows] for tensor in (self._parameters.values, self._parameters.gradients))
+        flat = self._parameters
+        values, gradients = ([tensor[row] for row in rows] for tensor in (flat.values, flat.gradients))
         first = self._optimizers[rows[0]]
         return kind(rows, first.param_groups[0], values, gradients, kept, torch.tensor(_steps(first)))
 
