@@ -90,7 +90,8 @@ class StackedOptimizer:
         for part in self._parts:
             for row in part.rows:
                 for place, parameter in enumerate(_parameters(self._optimizers[row])):
-                    state = {name: view[place][row].clone(memory_format=torch.contiguous_format) for name, view in views.items()}
+                    kept = {name: view[place][row] for name, view in views.items()}
+                    state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in kept.items()}
                     if isinstance(part, _Adam):
                         state["step"] = part.steps.clone()
                     if state:
