@@ -38,7 +38,7 @@ BATCHES, RATES, DECAYS = (64, 256), (1e-3, 1e-4), (0.0, 1e-4)
 #: Slow configs of "mixed": one in so many, the others one eighth of its time a row (measured, see `mixed`).
 SLOW_EVERY = 5
 #: Fast and slow of "mixed".
-FAST, SLOW = model("mlp", hidden=[128]), model("mlp", hidden=[768, 768])
+FAST, SLOW = model("mlp", hidden=[128]), model("mlp", hidden=[600, 600])
 #: Weights and two moments of Adam, float32.
 STATE_BYTES = 12
 
