@@ -30,4 +30,11 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
             configs = [Config(model, 1e-3 / (1 + place), 0.0, batch) for place in range(count)]
             grid = bench.grid(workload, Size(rows, asked.validation_rows, segments=1), configs, asked.epochs)
             for variant, options in fused(asked.fuse):
-                yield from bench.fits(grid, asked.strategy, {**asked.options, **options}, variant, asked.repeats)
+                named = "; ".join(filter(None, (label(configs[0]), variant)))
+                yield from bench.fits(grid, asked.strategy, {**asked.options, **options}, named, asked.repeats)
+
+
+def label(config: Config) -> str:
+    """`tabular 64-64, batch 32`."""
+    found = config.architecture
+    return f"{found['model']} {'-'.join(map(str, found['hidden']))}, batch {config.batch_size}"

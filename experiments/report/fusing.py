@@ -9,14 +9,16 @@ from experiments.report.answer import Answer, Grid, Results, ratio, shown
 from experiments.results import Sample
 
 OFF = "fuse off"
+#: (together, one after the other) by architecture and configs.
+Pairs = Dict[Tuple[str, int], Tuple[Optional[Sample], Optional[Sample]]]
 
 
 def answer(results: Results) -> Answer:
     samples = results.samples("fusion")
     pairs = _pairs(samples)
     series: Dict[str, List[Tuple[float, Optional[float]]]] = {}
-    for (workload, count), (fused, single) in pairs.items():
-        series.setdefault(workload, []).append((count, faster(fused, single)))
+    for (name, count), (fused, single) in pairs.items():
+        series.setdefault(name, []).append((count, faster(fused, single)))
     most = {name: max((value or 0.0, count) for count, value in points) for name, points in series.items()}
     told = ", ".join(f"{value:.2f} × on {name} with {count:.0f} configs" for name, (value, count) in most.items())
     ticks = {"type": "log", "tickvals": sorted({count for _, count in pairs})}
@@ -31,21 +33,22 @@ def answer(results: Results) -> Answer:
 
 
 def faster(fused: Optional[Sample], single: Optional[Sample]) -> Optional[float]:
-    """Rows a second of training alone, over each other."""
-    return ratio(single.makespan, fused.makespan) if fused and single else None
+    """Rows a second of training, without moving states and validating, over each other."""
+    return ratio(single.train, fused.train) if fused and single else None
 
 
-def _pairs(samples: List[Sample]) -> Dict[Tuple[str, int], Tuple[Optional[Sample], Optional[Sample]]]:
-    """(together, one after the other) by workload and configs."""
-    found = {(each.workload, each.configs, each.variant): each for each in samples}
-    places = dict.fromkeys((each.workload, each.configs) for each in samples)
-    return {(name, count): (found.get((name, count, "")), found.get((name, count, OFF))) for name, count in places}
+def _pairs(samples: List[Sample]) -> Pairs:
+    found: Dict[Tuple[str, int], Dict[str, Sample]] = {}
+    for each in samples:
+        label, _, variant = each.variant.partition("; ")
+        found.setdefault((f"{each.workload}, {label}", each.configs), {})[variant] = each
+    return {place: (pair.get(""), pair.get(OFF)) for place, pair in found.items()}
 
 
-def _table(pairs: Dict[Tuple[str, int], Tuple[Optional[Sample], Optional[Sample]]]) -> Grid:
-    heads = ("rows of", "configs", "together s", "one by one s", "times as fast", "accuracy together", "one by one")
+def _table(pairs: Pairs) -> Grid:
+    heads = ("", "configs", "together s", "one by one s", "times as fast", "accuracy together", "one by one")
     cells = [
-        [name, str(count), shown(fused.makespan if fused else None), shown(single.makespan if single else None),
+        [name, str(count), shown(fused.train if fused else None), shown(single.train if single else None),
          shown(faster(fused, single)), shown(fused.accuracy if fused else None, 4),
          shown(single.accuracy if single else None, 4)]
         for (name, count), (fused, single) in pairs.items()

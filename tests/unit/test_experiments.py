@@ -222,8 +222,9 @@ def fill(folder: Path, good: bool) -> None:
     put(folder, "averaging", *(Point("fashion_flat", name, config, epoch, top - 0.01 * config, 1 - top)
                                for name, top in curves.items() for config in (1, 2) for epoch in (1, 2)))  # fmt: skip
     put(folder, "segments", *(sample(segments=count, seconds=1 + 8.0 / count) for count in (1, 2, 4, 8)))
-    put(folder, "fusion", sample(configs=8, makespan=1.0, workload="flights"),
-        sample(configs=8, makespan=5.0, workload="flights", variant="fuse off"))  # fmt: skip
+    nets = {"configs": 8, "workload": "flights"}
+    fused, single = sample(variant="tabular 64, batch 32", train=1.0, **nets), "tabular 64, batch 32; fuse off"
+    put(folder, "fusion", fused, sample(variant=single, train=5.0, **nets))
 
 
 def bars(folder: Path) -> List[Bar]:
