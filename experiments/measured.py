@@ -6,8 +6,8 @@ import math
 import os
 import subprocess
 import time
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -17,7 +17,9 @@ import sqlalchemy.exc
 
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.connections import Server
 from cerebro_db.errors import CerebroError
+from cerebro_db.options import Options
 from cerebro_db.report import accounting
 from cerebro_db.report.read import read_run
 from cerebro_db.report.record import PARTS, Record
@@ -32,6 +34,9 @@ from experiments.workloads.registry import find
 MB = 1e6
 #: What the engine, the server and the baselines' processes can fail with.
 FAILURES = (CerebroError, psycopg2.Error, sqlalchemy.exc.SQLAlchemyError, subprocess.SubprocessError, OSError)
+#: How long idle sessions wait for the next call of a question that measures in warm ones.
+WARM_SECONDS = 120
+KEEPS = any(item.name == "keep_seconds" for item in fields(Options))
 _numbers = count(1)
 
 
@@ -62,7 +67,22 @@ class Bench:
         self.say: Callable[[str], object] = lambda line: None
         #: What failed while the rest of its question went on.
         self.failures: List[str] = []
+        self._server: Server = dsn
+        self._options: Dict[str, Any] = {}
         self._roots = [os.getpid()] + ([server_pid] if server_pid else [])
+
+    @contextmanager
+    def sessions(self, warm: bool) -> Iterator[None]:
+        """Warm: one session makes all calls inside, and what it trains in waits for the next one. Else each is new."""
+        engine = sqlalchemy.create_engine("postgresql+psycopg2://", creator=lambda: connect(self.dsn).connection)
+        self._server = engine if warm else self.dsn
+        # A version without the option keeps nothing.
+        self._options = {"keep_seconds": WARM_SECONDS if warm else 0} if KEEPS else {}
+        try:
+            yield
+        finally:
+            engine.dispose()
+            self._server, self._options = self.dsn, {}
 
     def grid(self, workload: str, size: Size, configs: Sequence[Config], epochs: int) -> Grid:
         """Load and pack the rows, and make the selection table."""
@@ -84,8 +104,8 @@ class Bench:
             with Meter(self._roots) as meter:
                 started = time.perf_counter()
                 run = cerebro_db.fit(
-                    self.dsn, tables.training, output, tables.selection, grid.epochs,
-                    validation_table=tables.validation, strategy=strategy, options=dict(options),
+                    self._server, tables.training, output, tables.selection, grid.epochs,
+                    validation_table=tables.validation, strategy=strategy, options={**self._options, **options},
                 )  # fmt: skip
                 seconds = time.perf_counter() - started
                 checkpoint(db)

@@ -52,6 +52,8 @@ class Asked:
     repeats: int
     #: Rows that are validated on after each epoch.
     validation_rows: int
+    #: Whether calls share a session, so that what one has trained in is there for the next; else all begin cold.
+    warm: bool
     #: Of every run; see cerebro_db.options.
     options: Dict[str, Any]
 

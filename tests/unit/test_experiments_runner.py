@@ -55,7 +55,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Dict[str, Any]:
     """Questions by name, empty at first; the machine and the settings are not looked at."""
     found: Dict[str, Any] = {}
     monkeypatch.setattr(registry, "QUESTIONS", found)
-    monkeypatch.setattr(registry, "asked", lambda name, size: None)
+    monkeypatch.setattr(registry, "asked", lambda name, size: SimpleNamespace(warm=False))
     monkeypatch.setattr(registry, "words", lambda name: f"What of {name}?")
     monkeypatch.setattr(machine, "describe", lambda dsn: {"cores": 2, "memory_gb": 1, "server": "a server"})
     return found
