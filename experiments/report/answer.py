@@ -16,9 +16,9 @@ class Results:
 
     folder: Path
 
-    def samples(self, question: str) -> List[Sample]:
-        """The fastest repeat of each measurement."""
-        return best(read(self._path(question, SUFFIXES[Sample]), Sample))
+    def samples(self, question: str, of_training: bool = True) -> List[Sample]:
+        """The repeat of each measurement whose training, or else whose whole call, was the fastest."""
+        return best(read(self._path(question, SUFFIXES[Sample]), Sample), of_training)
 
     def points(self, question: str) -> List[Point]:
         return read(self._path(question, SUFFIXES[Point]), Point)

@@ -21,7 +21,7 @@ USED = ("", "CPU s", "memory MB", "written MB", "read MB", "network MB", "hopped
 
 
 def answer(results: Results) -> Answer:
-    samples = results.samples("end_to_end")
+    samples = results.samples("end_to_end", of_training=False)
     workloads = list(dict.fromkeys(sample.workload for sample in samples))
     grouped = {name: [each for each in samples if each.workload == name] for name in workloads}
     return Answer(

@@ -177,6 +177,9 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path) -> None:
 def test_the_fastest_repeat_counts() -> None:
     found = best([sample(seconds=3.0), sample("hybrid", 5.0), sample(seconds=2.0, repeat=2)])
     assert [(each.approach, each.seconds) for each in found] == [("in_rdbms", 2.0), ("hybrid", 5.0)]
+    cold, warm = sample(seconds=9.0, makespan=1.0), sample(seconds=4.0, makespan=2.0, repeat=2)
+    assert best([cold, warm]) == [warm]
+    assert best([cold, warm], of_training=True) == [cold]
 
 
 # -- the page --------------------------------------------------------------------------------------
