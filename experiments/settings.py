@@ -38,6 +38,7 @@ KNOWN: Dict[str, Sequence[str]] = {
     "baselines": BASELINES,
     "fuse": FUSE,
     "compare_fused": STRATEGIES,
+    "compare_warm": STRATEGIES,
     "options": tuple(item.name for item in fields(Options)),
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Dict, Iterator, List
 
-from experiments.measured import Bench, Grid, fused
+from experiments.measured import KEEPS, Bench, Grid, fused
 from experiments.results import Row
 from experiments.settings import Asked
 from experiments.workloads.base import Size
@@ -23,6 +23,8 @@ class Settings(Asked):
     strategies: List[str]
     #: Strategies that are measured with fused configs and without.
     compare_fused: List[str]
+    #: Strategies that are called a second time in the same session.
+    compare_warm: List[str]
     baselines: List[str]
 
 
@@ -39,5 +41,9 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:
     for strategy in asked.strategies:
         for variant, options in fused(["auto", "off"] if strategy in asked.compare_fused else ["auto"]):
-            chosen = {**asked.options, **options}
-            yield from bench.tried(strategy, partial(bench.fit, grid, strategy, chosen, variant, repeat))
+            again = KEEPS and not variant and strategy in asked.compare_warm
+            fit = partial(bench.fit, grid, strategy, {**asked.options, **options})
+            with bench.sessions(warm=again):
+                yield from bench.tried(strategy, partial(fit, variant, repeat))
+                if again:
+                    yield from bench.tried(strategy, partial(fit, "warm", repeat))

@@ -158,6 +158,7 @@ def _footer(facts: Mapping[str, Any]) -> str:
     return (
         f"<footer>Made from the CSV files beside this page by python -m experiments.report. {system}. "
         "Wall: the whole call, sessions and outputs included; of a baseline its processes' start as well. "
+        "Warm: the same call once more in the same session. "
         "Training: from the first hop's start to the last one's end; of a baseline, with its modules imported and its "
         "rows in memory. Fastest of the repeats.</footer>"
     )
