@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import psycopg2
@@ -37,6 +38,8 @@ FAILURES = (CerebroError, psycopg2.Error, sqlalchemy.exc.SQLAlchemyError, subpro
 #: How long idle sessions wait for the next call of a question that measures in warm ones.
 WARM_SECONDS = 120
 KEEPS = any(item.name == "keep_seconds" for item in fields(Options))
+#: Options of a baseline that is asked as it is.
+NONE: Mapping[str, Any] = MappingProxyType({})
 _numbers = count(1)
 
 
@@ -128,12 +131,16 @@ class Bench:
         for repeat in range(1, repeats + 1):
             yield self.fit(grid, strategy, options, variant, repeat)[0]
 
-    def baseline(self, grid: Grid, name: str, processes: int, repeat: int = 1) -> Tuple[Sample, base.Result]:
+    def baseline(
+        self, grid: Grid, name: str, processes: int, options: Mapping[str, Any] = NONE, repeat: int = 1
+    ) -> Tuple[Sample, base.Result]:
         """Train the grid's configs by a baseline, from arrays in memory."""
         self.note(f"{name}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
-        job = base.Job(grid.workload, grid.size, grid.configs, grid.epochs, processes=processes)
+        size, configs = grid.size, grid.configs
+        job = base.Job(grid.workload, size, configs, grid.epochs, processes=processes, options=dict(options))
         result = base.run(name, job)
-        sample, workers = _sample(grid, name, "", repeat, result.resources), 1 if name == "sequential" else processes
+        sample = _sample(grid, name, ", ".join(options), repeat, result.resources)
+        workers = 1 if name == "sequential" else processes
         seconds = result.seconds + result.startup_seconds
         start = result.startup_seconds * workers
         return replace(sample, seconds=seconds, workers=workers, start=start, **_of_result(result)), result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 from experiments.measured import KEEPS, Bench, Grid, fused
 from experiments.results import Row
@@ -26,6 +26,8 @@ class Settings(Asked):
     #: Strategies that are called a second time in the same session.
     compare_warm: List[str]
     baselines: List[str]
+    #: Baselines that are measured a second time, with options of their own.
+    baseline_options: Dict[str, Dict[str, Any]]
 
 
 def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
@@ -35,7 +37,10 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
         for repeat in range(1, asked.repeats + 1):
             yield from _strategies(bench, asked, grid, repeat)
             for name in asked.baselines:
-                yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, repeat))
+                train = partial(bench.baseline, grid, name, asked.segments, repeat=repeat)
+                yield from bench.tried(name, train)
+                if name in asked.baseline_options:
+                    yield from bench.tried(name, partial(train, asked.baseline_options[name]))
 
 
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:

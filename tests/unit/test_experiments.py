@@ -13,18 +13,22 @@ import pytest
 
 from cerebro_db.errors import CerebroError, DataError, UsageError
 from cerebro_db.report import accounting
-from cerebro_db.report.record import Config, Hop, Record, Run
+from cerebro_db.report import record as runs
+from cerebro_db.report.record import Hop, Record, Run
 from experiments import codecs, report
+from experiments.baselines import base
 from experiments.line import fit_line
-from experiments.measured import of_record
+from experiments.measured import Bench, Grid, of_record
 from experiments.questions import registry
 from experiments.report import page
 from experiments.report.answer import Bar, Results
-from experiments.report.comparison import split
+from experiments.report.comparison import alone, split
 from experiments.report.hopping import saved, written
 from experiments.report.published import published
+from experiments.resources import Resources
 from experiments.results import SUFFIXES, Codec, Outcome, Point, Sample, Table, best, read
 from experiments.settings import SIZES, load
+from experiments.workloads.base import Config, Size, Tables
 from tests.unit.drawings import drawn
 
 QUESTIONS = list(registry.QUESTIONS)
@@ -100,7 +104,7 @@ def test_makespan_lower_bound_and_parts_of_a_run() -> None:
         Hop(1, 1, 0, 100, 1.0, 5.0, parts[0]), Hop(2, 1, 1, 100, 1.0, 3.0, parts[1]),
         Hop(2, 1, 0, 100, 5.0, 9.0, parts[0]), Hop(1, 1, 1, 100, 5.0, 7.0, parts[1]),
     )  # fmt: skip
-    record = Record(run, (Config(1, 1, "mlp"), Config(2, 1, "mlp")), hops)
+    record = Record(run, (runs.Config(1, 1, "mlp"), runs.Config(2, 1, "mlp")), hops)
     found = of_record(record, seconds=14.0)
     assert (found["makespan"], found["bound"]) == (8.0, 8.0)
     assert (found["workers"], found["rows_trained"]) == (2, 400)
@@ -141,6 +145,35 @@ def test_a_codec_is_measured_on_floats() -> None:
     assert found.ratio > 1.2
     assert found.in_mb_s > 0
     assert found.out_mb_s > 0
+
+
+def test_a_baseline_becomes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes: 3 s of start, 10 s of training, of which one waits for 1 s."""
+    jobs: List[base.Job] = []
+    used = Resources(10.0, 18.0, 3_000_000, 2_000_000, 5_000_000, 0, 1_000_000, 0)
+    epochs = ((base.Epoch(0.5, 1.0, 1.0), base.Epoch(0.75, 0.5, 2.0)), (base.Epoch(0.25, float("nan"), 2.0),))
+    parts = {"train": 15.0, "validate": 3.0, "merge": 1.0, "start": 6.0, "idle": 1.0}
+
+    def answer(name: str, job: base.Job) -> base.Result:
+        jobs.append(base.Job.from_json(job.to_json()))
+        return base.Result(name, 10.0, 3.0, epochs, 4000, used, parts)
+
+    monkeypatch.setattr(base, "run", answer)
+    configs = (Config("{}", 0.1, 0.0, 32), Config("{}", 0.2, 0.0, 32))
+    grid = Grid("flights", Size(1000, 100, 2), 990, configs, 2, Tables("t", "v", "s"))
+    found, _ = Bench("host=nowhere").baseline(grid, "ray_tune", 2, {"reuse_actors": True})
+    assert (jobs[0].configs, jobs[0].options, jobs[0].processes) == (configs, {"reuse_actors": True}, 2)
+    assert (found.name, found.seconds, found.makespan) == ("ray_tune, reuse_actors", 13.0, 10.0)
+    assert (found.train, found.validate, found.hop, found.start, found.idle) == (15.0, 3.0, 1.0, 6.0, 1.0)
+    assert (found.accuracy, found.accuracy_mean, found.loss) == (0.75, 0.5, 0.5)
+    assert (found.rows, found.rows_trained, found.memory_mb, found.disk_written_mb) == (990, 4000, 2.0, 5.0)
+    assert sum(split(found).values()) == pytest.approx(13.0)
+
+
+def test_a_baseline_with_two_settings_competes_with_the_faster_one() -> None:
+    rays = [sample("ray_tune", 20.0), sample("ray_tune", 15.0, variant="reuse_actors")]
+    assert alone(rays, "ray_tune") == 14.0
+    assert alone(rays, "ddp") is None
 
 
 # -- files -----------------------------------------------------------------------------------------
