@@ -81,7 +81,7 @@ def _tiles(bars: Sequence[Bar], facts: Mapping[str, Any], outcomes: Sequence[Out
     met = sum(bool(bar.met) for bar in judged)
     seconds = sum(outcome.seconds for outcome in outcomes)
     tiles = [
-        ("Shown", f"{met} of {len(bars)}", f"{len(judged) - met} missed, {len(bars) - len(judged)} not measured"),
+        ("Bars met", f"{met} of {len(bars)}", f"{len(judged) - met} missed, {len(bars) - len(judged)} not measured"),
         ("Questions", str(sum(outcome.outcome == MEASURED for outcome in outcomes)), f"measured of {len(TITLES)}"),
         ("Time", duration(seconds), "to measure all that is here"),
     ]
