@@ -41,6 +41,8 @@ class Options:
     evaluation_batch: int = 1024
     #: How long a loopback session waits for a lock [s]; the caller's own locks would never go.
     lock_seconds: float = 10.0
+    #: How long idle training sessions or workers stay for the caller's next call [s]; 0 ends them with the call.
+    keep_seconds: float = 60.0
     #: For a source that is not packed yet, the arguments of training_preprocessor_dl.
     dependent_varname: str = ""
     independent_varname: str = ""
@@ -98,6 +100,7 @@ class Options:
             ("max_failures", 1),
             ("evaluation_batch", 1),
             ("lock_seconds", 0),
+            ("keep_seconds", 0),
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"option {name} is {getattr(self, name)}, expected {least} or more")

@@ -57,6 +57,16 @@ class Planned:
     initial: Dict[int, bytes]
 
 
+def segments_ahead(database: Database, request: FitRequest, options: Options) -> int:
+    """How many segments a fit will have, from what is quick to read. Raises UsageError for plain mistakes."""
+    names.require(database, request.model_selection_table, "model_selection_table")
+    source = names.require(database, request.source_table, "source_table")
+    outputs.plan_outputs(database, request.model_output_table, bool(request.warm_start))
+    if packing.is_packed(database, source):
+        return packing.segment_count(database, source)
+    return options.segments or packing.default_segments(database)
+
+
 def plan_fit(
     database: Database, sessions: Sessions, request: FitRequest, options: Options, copies: List[TableName]
 ) -> Planned:

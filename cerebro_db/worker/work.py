@@ -4,6 +4,9 @@
     {"do": "check", "plan", "initial"}                  -> {"answer": "checked"}   every config can be built
     {"do": "open", "run_id", "segment_id"}              -> {"answer": "up"}        the segment's rows are here
     {"do": "hop", "mst_key", "epoch", "last"}           -> {"answer": "finished", "seconds", "rows", "diverged"}
+    {"do": "rest", "seconds"}                           -> {"answer": "resting"}   all that is let go of; it ends when
+                                                                                   nothing comes for so long
+    {"do": "wake"}                                      -> {"answer": "awake"}     ready for another "start"
 
 Any may be answered by {"answer": "failed", "message", "sqlstate"}, after which the worker goes on, or by
 {"answer": "lost", "message"} when its session has ended, after which it is of no use.
@@ -58,6 +61,8 @@ class Worker:
             "check": self._check_plan,
             "open": self._open,
             "hop": self._hop,
+            "rest": self._rest,
+            "wake": self._wake,
         }
 
     def answer(self, message: Mapping[str, Any]) -> Answer:
@@ -108,6 +113,18 @@ class Worker:
         phase = f"cerebro run {self._run_id}: config {mst_key} epoch {epoch} segment {self._segment_id}"
         self._database().rows(query("worker", "show_phase"), phase=phase)
         return {"answer": "finished", **self._segment.hop(mst_key, epoch, last)}
+
+    def _rest(self, seconds: float) -> Answer:
+        """Let go of the run: rows, modules, the session and its password. Imports stay."""
+        self._segment, self._login, self._strategy = None, None, ""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        memory.give_back()
+        return {"answer": "resting", "patience": seconds}
+
+    def _wake(self) -> Answer:
+        return {"answer": "awake"}
 
     def _database(self) -> PsycopgDatabase:
         if self._session is None:
