@@ -99,6 +99,7 @@ class ClientSessions:
         self, database: PsycopgDatabase, stop: Stop, lock_seconds: float, keep_seconds: float = 0.0
     ) -> None:
         self._stop = stop
+        self._database = database
         self._caller = database.connection.info
         self.keep_seconds = keep_seconds
         greenplum = on_greenplum(database)
@@ -132,7 +133,7 @@ class ClientSessions:
         if count:
             self._crew.ahead(count)
         else:
-            self._crew.spare()
+            self._crew.spare(self._database)
 
     def start(self) -> Session:
         """A session that connects, then runs statements, while the caller looks elsewhere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Callable, Hashable, List, Optional, Sequence
 
+from cerebro_db.database import Database
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.kept import Shelf
 from cerebro_db.sessions import CONNECT_SECONDS, Login, ServerError, Session
@@ -14,6 +15,8 @@ from cerebro_db.sqltext import query
 IDLE_TIMEOUT = 140000
 #: How long sessions may take to clean up before they are kept [s]; one that takes longer is closed.
 REST_SECONDS = 5.0
+#: How long the processes of closed sessions are waited for [s].
+LEAVE_SECONDS = 2.0
 
 #: Idle training sessions of this process.
 SHELF: Shelf[Session] = Shelf()
@@ -49,12 +52,15 @@ class Crew:
             session.close()
         return Session.opened(self._login())
 
-    def spare(self) -> bool:
-        """Close what is open and not in use, so that others can connect; whether there was any."""
-        some = bool(self._ahead) or bool(SHELF.of(self._owner))
+    def spare(self, database: Optional[Database] = None) -> None:
+        """Close what is open and not in use; with a session of the server to ask, until others can connect instead."""
+        idle = [*self._ahead, *SHELF.of(self._owner)]
+        pids = [session.connection.info.backend_pid for session in idle if not session.connection.closed]
         self._close_ahead()
         SHELF.drop(self._owner)
-        return some
+        until = time.monotonic() + LEAVE_SECONDS
+        while pids and database is not None and time.monotonic() < until:
+            pids = [row["pid"] for row in database.rows(query("sessions", "living"), pids=pids)]
 
     def rest(self, sessions: Sequence[Session]) -> None:
         """Keep these for the caller's next call, cleaned of this one; close those that cannot be."""

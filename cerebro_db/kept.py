@@ -35,6 +35,11 @@ class Shelf(Generic[Item]):
         #: Owner, what is kept, and when it will have ended by itself, by time.monotonic().
         self._kept: List[Tuple[Hashable, Item, float]] = []
 
+    @property
+    def count(self) -> int:
+        """How much is kept."""
+        return len(self._kept)
+
     def put(self, owner: Hashable, item: Item, seconds: float) -> None:
         with self._lock:
             self._kept.append((owner, item, time.monotonic() + seconds))

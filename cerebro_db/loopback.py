@@ -108,7 +108,7 @@ class Loopback:
         if count:
             self._crew.ahead(count)
         else:
-            self._crew.spare()
+            self._crew.spare(self._broker)
 
     def start(self) -> Session:
         """A session that connects, then runs statements, while the caller looks elsewhere."""
@@ -155,8 +155,6 @@ class Loopback:
         except SetupError as error:
             reason = line_of(error.__cause__ or error)
             if "connection slots" in reason or "too many" in reason:
-                if self._crew.spare():  # what is idle gives way
-                    return self._opened(parameters, remedy)
                 remedy = SLOTS
             raise SetupError(
                 f"the server cannot open a session to itself as {parameters['user']}: {reason}; {remedy}"

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import torch
 from psycopg2 import extensions
 
 from cerebro_db import hops, light_torch, memory, trainer
+from cerebro_db.batches import Source
 from cerebro_db.catalog import Catalog
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.errors import CerebroError, RunError, SetupError, UsageError, line_of, unknown
@@ -55,6 +56,7 @@ class Worker:
         self._run_id = 0
         self._segment: Optional[hops.SegmentWorker] = None
         self._segment_id = 0
+        self._sources: List[Source] = []
         self._looked = time.monotonic()
         self._known: Mapping[str, Callable[..., Answer]] = {
             "start": self._start,
@@ -104,7 +106,12 @@ class Worker:
         plan = Catalog(database, run_id).plan()
         # A strategy that trains in worker processes has this function; `_start` has looked.
         source = getattr(STRATEGIES[self._strategy], "open_source")(self._login, database, plan)  # noqa: B009
-        self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), source, self._look)
+
+        def opened(*rows: Any) -> Source:
+            self._sources.append(source(*rows))
+            return self._sources[-1]
+
+        self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), opened, self._look)
         return {"answer": "up"}
 
     def _hop(self, mst_key: int, epoch: int, last: bool) -> Answer:
@@ -117,6 +124,9 @@ class Worker:
     def _rest(self, seconds: float) -> Answer:
         """Let go of the run: rows, modules, the session and its password. Imports stay."""
         self._segment, self._login, self._strategy = None, None, ""
+        for source in self._sources:
+            getattr(source, "close", _nothing)()  # a reader ahead has a session, too
+        self._sources.clear()
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -156,6 +166,10 @@ class Worker:
         except ServerError:
             connection.close()
         return {"answer": "lost", "message": failed["message"]} if connection.closed else failed
+
+
+def _nothing() -> None:
+    pass
 
 
 def _failed(message: str, sqlstate: Optional[str]) -> Answer:

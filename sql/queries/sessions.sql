@@ -89,3 +89,7 @@ set idle_session_timeout = %(milliseconds)s; set application_name = 'cerebro kep
 -- wake --
 -- Stay for as long as the caller does.
 reset idle_session_timeout; reset application_name;
+
+-- living --
+-- Those of these sessions that are still there.
+select a.pid from pg_catalog.pg_stat_activity a where a.pid = any (%(pids)s::integer[]);
