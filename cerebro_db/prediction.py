@@ -25,7 +25,7 @@ from cerebro_db.train import Check, Objective, Tally
 from cerebro_db.trained import Trained, read_trained
 
 #: Rows of a forward pass at most: its inputs as float32 should stay in the cache of the processor.
-BATCH_ROWS = 512
+BATCH_ROWS = 1024
 
 #: Ids as text keep all digits; words are looked up by hashing; compiling does not pay.
 _STEADY = {
