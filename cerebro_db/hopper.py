@@ -10,7 +10,7 @@ stored log gives the same state again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Tuple, Union
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Set, Tuple, Union
 
 
 @dataclass(frozen=True, order=True)
@@ -51,7 +51,10 @@ class SegmentDown:
 
 @dataclass(frozen=True)
 class HopFinished:
-    """The hop's new state is committed. Believed even when the hop was not known to run."""
+    """The hop's new state is committed. Believed even when the hop was not known to run.
+
+    `seconds` are those of the whole visit: configs that hop together all report the same.
+    """
 
     hop: Hop
     seconds: float = 0.0
@@ -59,7 +62,7 @@ class HopFinished:
 
 @dataclass(frozen=True)
 class HopFailed:
-    """The hop left no trace; its config is where it was before."""
+    """The hop left no trace; its config is where it was before, and hops alone from now on."""
 
     hop: Hop
     reason: str = ""
@@ -70,9 +73,17 @@ Event = Union[ConfigAdded, ConfigStopped, SegmentUp, SegmentDown, HopFinished, H
 
 @dataclass(frozen=True)
 class StartHop:
+    #: Of a group, the hop of its lowest config.
     hop: Hop
     #: True when the config has visited every other segment in this epoch: validate after it.
     last: bool = False
+    #: Configs that make the same visit together with the hop's.
+    others: Tuple[int, ...] = ()
+
+    @property
+    def hops(self) -> Tuple[Hop, ...]:
+        """The hops of all configs of the visit, `hop` first."""
+        return (self.hop, *(replace(self.hop, config=config) for config in self.others))
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,10 @@ class State:
     order: str = "rotation"
     #: A hop that failed this often ends its config.
     max_failures: int = 3
+    #: Configs that hop together; one in no group hops alone.
+    groups: Tuple[Tuple[int, ...], ...] = ()
+    #: Configs of which one in their group failed: each hops alone from then on.
+    alone: FrozenSet[int] = frozenset()
     up: FrozenSet[int] = frozenset()
     #: config -> epochs asked for; 0 once stopped.
     epochs: Mapping[int, int] = field(default_factory=dict)
@@ -144,10 +159,10 @@ def step(state: State, *events: Event) -> Step:
     for event in events:
         state, more = _apply(state, event)
         news += more
-    started = _startable(state)
-    starts = tuple(StartHop(hop, last=_is_last(state, hop)) for hop in started)
-    state = replace(state, waiting=state.waiting - set(started), running=state.running | set(started))
-    return Step(state, news + starts)
+    starts = _startable(state)
+    started = {hop for start in starts for hop in start.hops}
+    state = replace(state, waiting=state.waiting - started, running=state.running | started)
+    return Step(state, (*news, *starts))
 
 
 def replay(state: State, events: Iterable[Event]) -> State:
@@ -158,10 +173,12 @@ def replay(state: State, events: Iterable[Event]) -> State:
 
 
 def validate(state: State) -> None:
-    """Raise AssertionError unless no config is in two places and no segment holds two configs."""
+    """Raise AssertionError unless no config is in two places and no segment holds two units."""
     running = list(state.running)
     assert len({hop.config for hop in running}) == len(running), running
-    assert len({hop.segment for hop in running}) == len(running), running
+    party = _groups(state)
+    visits = {(hop.segment, hop.epoch, party[hop.config]) for hop in running}
+    assert len({segment for segment, _, _ in visits}) == len(visits), running
     assert not state.waiting & state.running, state.waiting & state.running
 
 
@@ -208,6 +225,7 @@ def _give_back(state: State, hops: List[Hop]) -> Step:
 def _fail(state: State, event: HopFailed) -> Step:
     count = state.failures.get(event.hop, 0) + 1
     state = replace(state, failures={**state.failures, event.hop: count}, running=state.running - {event.hop})
+    state = replace(state, alone=state.alone | set(_groups(state)[event.hop.config]))
     state, done = _give_back(state, [event.hop])
     if done or count < state.max_failures:
         return Step(state, done)
@@ -234,68 +252,108 @@ def _close_epoch(state: State, hop: Hop) -> Step:
     return Step(state, (done, ConfigDone(hop.config)))
 
 
-def _is_last(state: State, hop: Hop) -> bool:
-    return not any(other.config == hop.config and other != hop for other in state.waiting)
+def _groups(state: State) -> Dict[int, Tuple[int, ...]]:
+    """config -> its group as it was given, in ascending order, or itself."""
+    groups = {config: tuple(sorted(group)) for group in state.groups for config in group}
+    return {config: groups.get(config, (config,)) for config in state.epochs}
 
 
-def _startable(state: State) -> List[Hop]:
-    """At most one hop per free segment and free config, the longest remaining work first.
+def _parties(state: State) -> Dict[int, Tuple[int, ...]]:
+    """config -> the configs that it hops with, itself among them."""
+    return {config: (config,) if config in state.alone else group for config, group in _groups(state).items()}
+
+
+class _Unit(NamedTuple):
+    """Configs that make their next visit together: a group, those of it that still go on, or a config alone."""
+
+    configs: Tuple[int, ...]
+    epoch: int
+    #: Segments that are left in this epoch.
+    left: FrozenSet[int]
+
+    def start(self, segment: int) -> StartHop:
+        lead, *others = self.configs
+        return StartHop(Hop(self.epoch, lead, segment), last=self.left == {segment}, others=tuple(others))
+
+
+def _free_units(state: State) -> List[_Unit]:
+    """What can start a hop. A group waits until none of its configs is busy."""
+    places: Dict[int, Tuple[int, Set[int]]] = {}
+    for hop in state.waiting:
+        places.setdefault(hop.config, (hop.epoch, set()))[1].add(hop.segment)
+    busy = {hop.config for hop in state.running}
+    parties = sorted(set(_parties(state).values()))
+    return [unit for party in parties if busy.isdisjoint(party) for unit in _together(party, places)]
+
+
+def _together(party: Tuple[int, ...], places: Mapping[int, Tuple[int, Set[int]]]) -> Iterator[_Unit]:
+    """A party as one unit; those of its configs that are not where the others are form units of their own."""
+    found: Dict[Tuple[int, FrozenSet[int]], List[int]] = {}
+    for config in party:
+        if config in places:
+            epoch, left = places[config]
+            found.setdefault((epoch, frozenset(left)), []).append(config)
+    for (epoch, segments), configs in found.items():
+        yield _Unit(tuple(configs), epoch, segments)
+
+
+def _startable(state: State) -> List[StartHop]:
+    """At most one hop per free segment and free unit, the longest remaining work first.
 
     Longest-remaining-first is the usual list rule for open shops: what is left over at the end is
-    then short. A config's remaining seconds are its remaining hops times its mean hop; a config
+    then short. A unit's remaining seconds are its remaining hops times its mean hop; a unit
     that has not been measured counts as the slowest known one, so that long ones are found early.
     """
     if state.order == "round" and (state.running or state.up != set(state.segments)):
         return []
     free = set(state.up) - {hop.segment for hop in state.running}
     load = _segment_load(state)
-    candidates = _candidates(state)
+    numbers = _numbers(state)
     chosen = []
-    for config in sorted(candidates, key=lambda c: (-_remaining(state, candidates[c][0]), c)):
-        hops = [hop for hop in candidates[config] if hop.segment in free]
-        if hops:
-            hop = min(hops, key=lambda h: (-load[h.segment], (h.segment - h.config) % len(state.segments)))
-            chosen.append(hop)
-            free.discard(hop.segment)
+    for unit in sorted(_free_units(state), key=lambda unit: (-_remaining(state, unit), unit.configs)):
+        open_to = free.intersection(_candidates(state, unit, numbers))
+        if open_to:
+            lead = unit.configs[0]
+            segment = min(open_to, key=lambda s: (-load[s], (s - lead) % len(state.segments)))
+            chosen.append(unit.start(segment))
+            free.discard(segment)
     return chosen
 
 
-def _candidates(state: State) -> Dict[int, List[Hop]]:
-    """What each free config may do next: every hop of its epoch, or in rotation the one whose turn it is."""
-    busy = {hop.config for hop in state.running}
-    found: Dict[int, List[Hop]] = {}
-    for hop in state.waiting:
-        if hop.config not in busy:
-            found.setdefault(hop.config, []).append(hop)
+def _candidates(state: State, unit: _Unit, numbers: Mapping[int, int]) -> Iterable[int]:
+    """Where a free unit may go next: every segment left in its epoch, or in rotation the one whose turn it is."""
     if state.order != "rotation":
-        return found
-    place = {segment: number for number, segment in enumerate(state.segments)}
-    first = {config: number for number, config in enumerate(state.epochs)}
-    count = len(state.segments)
-    return {
-        config: [min(hops, key=lambda hop: (place[hop.segment] - first[hop.config]) % count)]
-        for config, hops in found.items()
-    }
+        return unit.left
+    turn = {segment: place - numbers[unit.configs[0]] for place, segment in enumerate(state.segments)}
+    return [min(unit.left, key=lambda segment: turn[segment] % len(turn))]
 
 
-def _mean_seconds(state: State, config: int) -> float:
+def _numbers(state: State) -> Dict[int, int]:
+    """config -> number of its group or of itself, in order of the first config: where its rotation begins."""
+    numbers: Dict[Tuple[int, ...], int] = {}
+    return {config: numbers.setdefault(party, len(numbers)) for config, party in _groups(state).items()}
+
+
+def _mean_seconds(state: State, configs: Iterable[int]) -> float:
+    """Seconds of a visit of these configs together."""
     if state.order == "round":  # a schedule that no clock changes: the same run gives the same weights again
         return 1.0
-    if config in state.measured:
-        return state.measured[config][0]
-    return max((mean for mean, _ in state.measured.values()), default=1.0)
+    known = [state.measured[config][0] for config in configs if config in state.measured]
+    return max(known or (mean for mean, _ in state.measured.values()), default=1.0)
 
 
-def _remaining(state: State, hop: Hop) -> float:
-    """Seconds of work left for the hop's config, this and later epochs."""
-    here = sum(other.config == hop.config for other in state.waiting)
-    later = (state.epochs[hop.config] - hop.epoch) * len(state.segments)
-    return (here + later) * _mean_seconds(state, hop.config)
+def _remaining(state: State, unit: _Unit) -> float:
+    """Seconds of work left for the unit, this and later epochs."""
+    later = (state.epochs[unit.configs[0]] - unit.epoch) * len(state.segments)
+    return (len(unit.left) + later) * _mean_seconds(state, unit.configs)
 
 
 def _segment_load(state: State) -> Dict[int, float]:
     """Seconds of work that wait for each segment in the current epochs."""
     load = dict.fromkeys(state.segments, 0.0)
-    for hop in state.waiting:
-        load[hop.segment] += _mean_seconds(state, hop.config)
+    parties = _parties(state)
+    seconds = {party: _mean_seconds(state, party) for party in parties.values()}
+    # Sorted, so that the same state gives the same sums to the last bit.
+    for segment, party in sorted({(hop.segment, parties[hop.config]) for hop in state.waiting}):
+        load[segment] += seconds[party]
     return load

@@ -8,21 +8,21 @@ database that is passed in.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import torch
 
-from cerebro_db import architecture, factories, objective, weights
+from cerebro_db import architecture, factories, fusion, objective, weights
 from cerebro_db.batches import Source
 from cerebro_db.catalog import Catalog
 from cerebro_db.database import Database, together
 from cerebro_db.errors import UsageError
-from cerebro_db.plan import ConfigPlan, Plan
+from cerebro_db.plan import ConfigPlan, Groups, Plan
 from cerebro_db.sqltext import TableName
 from cerebro_db.state_store import StateStore
 from cerebro_db.train import Check
-from cerebro_db.trainer import Registry, Sources, Trainer, new_trainee
-from cerebro_db.visits import Place, Visit
+from cerebro_db.trainer import Registry, Sources, Trainer, Visiting, new_trainee
+from cerebro_db.visits import Place, Taken, Visit, Visited
 
 #: A bytea value ends at 1 GB; the weights of a model are one value of the output table [bytes].
 LARGEST_WEIGHTS = 1_000_000_000
@@ -44,33 +44,46 @@ class SegmentWorker:
         sources = Sources(open_source(plan.packed, place.dist_key), validation)
         self._trainer = Trainer(plan, place.segment_id, sources, allowed, check)
         self._trainer.rows.warm()
+        #: Configs whose last hop of an epoch was here -> that epoch.
+        self._ended: Dict[int, int] = {}
 
-    def hop(self, mst_key: int, epoch: int, last: bool) -> Dict[str, Any]:
-        """Train one config over this segment and write its new state and the event."""
+    def hop(self, mst_keys: Sequence[int], epoch: int, last: bool) -> Dict[str, Any]:
+        """Train a config, or several as one, over this segment; write their new states and the events."""
         started = time.perf_counter()
-        visit = Visit(mst_key, epoch, last)
-        state = self._states.load(visit.mst_key)
+        visit = Visit(tuple(mst_keys), epoch, last)
+        states = [self._state(mst_key, epoch) for mst_key in mst_keys]
         loaded = time.perf_counter()
-        visiting = self._trainer.begin(visit, state)
-        del state  # as large as the model, and not needed while it trains
+        visiting = self._trainer.begin(visit, states)
+        del states  # as large as the models, and not needed while they train
         visiting.feed(self._trainer.batches(visit))
-        visited, trainee = visiting.end()
+        visited = visiting.end()
         ended = time.perf_counter()
-        blobs = trainee.dump()
         with together(self._database):
-            if not visited.diverged:  # the last finite state stays
-                self._states.save(visit.mst_key, blobs.chunks())
+            sizes = [self._saved(visiting, number, each) for number, each in enumerate(visited)]
             now = time.perf_counter()
-            values = visited.values(now - started, loaded - started + now - ended, blobs.size)
-            self._states.record(self._segment_id, visit, values)
-        self._trainer.keep(visit, trainee, blobs.size)
-        return {"seconds": values["seconds"], "rows": visited.row_count, "diverged": visited.diverged}
+            taken = Taken(now - started, loaded - started + now - ended)
+            told = self._states.record(self._segment_id, visit, visited, taken, sizes)
+        if last:  # committed, and nobody has the configs since
+            self._ended.update(dict.fromkeys(set(mst_keys) - set(told["diverged"]), epoch))
+        return told
+
+    def _state(self, mst_key: int, epoch: int) -> Optional[Dict[str, bytes]]:
+        """A config's stored state; None where it stays, and is in memory as its last hop of all has left it."""
+        stays = self._ended.pop(mst_key, None) == epoch - 1 and self._trainer.holds(mst_key)
+        return None if stays and self._states.untouched(mst_key, epoch) else self._states.load(mst_key)
+
+    def _saved(self, visiting: Visiting, number: int, visited: Visited) -> int:
+        """Write one config's new state; its bytes."""
+        blobs = visiting.dump(number)
+        if not visited.diverged:  # the last finite state stays
+            self._states.save(visiting.visit.mst_keys[number], blobs.chunks())
+        return blobs.size
 
 
-def check_plan(database: Database, plan: Plan, initial: Mapping[str, weights.Shapes]) -> None:
+def check_plan(database: Database, plan: Plan, initial: Mapping[str, weights.Shapes]) -> Groups:
     """Build every config once and push two rows through; raises UsageError for the first misfit.
 
-    `initial`: mst_key as text -> shapes of the weights that the config starts from.
+    Gives the configs to train as one. `initial`: mst_key as text -> shapes of the weights that the config starts from.
     """
     torch.set_num_threads(plan.threads)
     allowed = factories.registry(database, (config.model_arch for config in plan.configs))
@@ -82,6 +95,7 @@ def check_plan(database: Database, plan: Plan, initial: Mapping[str, weights.Sha
             _check_config(config, plan, allowed)
             if given is not None:
                 _check_initial(config, plan, allowed, given)
+    return fusion.groups(plan, allowed)
 
 
 def _check_config(config: ConfigPlan, plan: Plan, allowed: Registry) -> None:

@@ -39,20 +39,20 @@ _SCHEDULES: Dict[str, Callable[..., LRScheduler]] = {
 _TORCH_NAMES = {"t_max": "T_max"}
 
 
-def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    return functional.cross_entropy(output, target.long())
+def _cross_entropy(output: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    return functional.cross_entropy(output, target.long(), reduction=reduction)
 
 
-def _like_output(loss: Measure) -> Measure:
+def _like_output(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Targets in the type of the output, outputs in the shape of the target: [rows, 1] meets [rows]."""
 
-    def apply(output: Tensor, target: Tensor) -> Tensor:
-        return loss(output.reshape(target.shape), target.to(output.dtype))
+    def apply(output: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+        return loss(output.reshape(target.shape), target.to(output.dtype), reduction=reduction)
 
     return apply
 
 
-_LOSSES: Dict[str, Measure] = {
+_LOSSES: Dict[str, Callable[..., Tensor]] = {
     "cross_entropy": _cross_entropy,
     "bce_with_logits": _like_output(functional.binary_cross_entropy_with_logits),
     "mse": _like_output(functional.mse_loss),
@@ -65,6 +65,17 @@ _LOSSES: Dict[str, Measure] = {
 def loss_function(name: str) -> Measure:
     """The mean loss over a batch, differentiable: (output, target) -> float32 []."""
     return _LOSSES[name]
+
+
+def row_losses(name: str) -> Measure:
+    """The loss of each row: (output, target) -> float32 [rows], whose mean `loss_function` gives."""
+    loss = _LOSSES[name]
+
+    def apply(output: Tensor, target: Tensor) -> Tensor:
+        losses = loss(output, target, reduction="none")
+        return losses if losses.dim() == 1 else losses.flatten(1).mean(1)
+
+    return apply
 
 
 def metric_sum(name: str) -> Measure:

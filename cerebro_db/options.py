@@ -13,6 +13,8 @@ from cerebro_db.hopper import ORDERS
 STRATEGIES = ("in_rdbms", "hybrid", "streaming", "export", "direct")
 #: Where worker processes run.
 EXECUTORS = ("local", "ray")
+#: When configs are trained as one.
+FUSE = ("auto", "off", "always")
 #: What options in MB count in.
 MB = 1_000_000
 
@@ -35,6 +37,9 @@ class Options:
     window_mb: int = 64
     #: Order of hops, one of hopper.ORDERS.
     order: str = "rotation"
+    #: Configs of one architecture and batch size in one pass over a batch: "auto" where a probe finds it faster, "off"
+    #: for the bits of each config alone, "always" without a probe. One of FUSE.
+    fuse: str = "auto"
     #: A hop that failed this often ends its config.
     max_failures: int = 3
     #: Rows per forward pass in evaluation.
@@ -92,6 +97,8 @@ class Options:
             raise unknown("executor", self.executor, EXECUTORS)
         if self.order not in ORDERS:
             raise unknown("order", self.order, ORDERS)
+        if self.fuse not in FUSE:
+            raise unknown("fuse", self.fuse, FUSE)
         for name, least in (
             ("seed", 0),
             ("threads", 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 from cerebro_db.errors import RunError
 from cerebro_db.layout import Layout
@@ -14,6 +14,15 @@ from cerebro_db.sqltext import TableName
 
 #: Raised when the meaning of a plan changes; a run of another version cannot be resumed.
 VERSION = 1
+
+
+#: mst_keys of configs that are trained as one.
+Groups = Tuple[Tuple[int, ...], ...]
+
+
+def as_groups(raw: Iterable[Iterable[int]]) -> Groups:
+    """From JSON."""
+    return tuple(tuple(group) for group in raw)
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Plan:
     outputs: Dict[str, Any]
     #: torch threads per training session.
     threads: int
+    #: Configs that are trained as one, found before the run begins; each is in one group at most.
+    groups: Groups = ()
 
     def to_json(self) -> str:
         raw = asdict(self)
@@ -91,6 +102,7 @@ class Plan:
             segments=tuple(SegmentPlan(**item) for item in raw["segments"]),
             configs=tuple(ConfigPlan(**item) for item in raw["configs"]),
             options=Options(**raw["options"]),
+            groups=as_groups(raw.get("groups", ())),
         )
         return cls(**raw)
 

@@ -16,12 +16,13 @@ from cerebro_db.database import Database, together
 from cerebro_db.engines import dialect
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.layout import Layout
+from cerebro_db.learners import Module, Objective
 from cerebro_db.pack_write import settings
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.raw_rows import RawRows, open_rows, refuse_unfit
 from cerebro_db.sqltext import TableName, query
 from cerebro_db.state import load_weights
-from cerebro_db.train import Check, Objective, Tally
+from cerebro_db.train import Check, Tally
 from cerebro_db.trained import Trained, read_trained
 
 #: Rows of a forward pass at most: its inputs as float32 should stay in the cache of the processor.
@@ -89,7 +90,8 @@ def measure_here(database: Database, trained: Trained, packed: packing.Packed, c
     rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
     metric = objective.metric_sum(trained.metric) if trained.metric else None
     goal = Objective(objective.loss_function(trained.loss), metric)
-    return train.evaluate(_module(database, trained), rows.in_order(BATCH_ROWS), goal, check)
+    scorer = Module(_module(database, trained), goal)
+    return train.evaluate(scorer, rows.in_order(BATCH_ROWS), check)[0]
 
 
 def answer_here(database: Database, job: Answering, check: Check) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from itertools import groupby
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from cerebro_db.catalog import Catalog
@@ -16,11 +17,11 @@ from cerebro_db.columns import shape_column
 from cerebro_db.database import Database, one, together
 from cerebro_db.engines import dialect
 from cerebro_db.errors import RunError
-from cerebro_db.messages import Message, packets
+from cerebro_db.messages import Message, Named, named, packets
 from cerebro_db.names import literal
 from cerebro_db.sqltext import Fragment, TableName, ident, query, row_columns
-from cerebro_db.state_store import Chunk, StateStore
-from cerebro_db.visits import Place, Visit, Visited
+from cerebro_db.state_store import StateStore
+from cerebro_db.visits import Place, Taken, Visit, Visited
 
 #: The copy of a validation table that lies on one segment only.
 _COPY = TableName("pg_temp", "cerebro_validation")
@@ -84,10 +85,10 @@ class RemoteWorker:
         self._token = ""
         self._open()
 
-    def hop(self, mst_key: int, epoch: int, last: bool) -> Dict[str, Any]:
-        """Have one config trained over this segment, and write its new state and the event."""
+    def hop(self, mst_keys: Sequence[int], epoch: int, last: bool) -> Dict[str, Any]:
+        """Have a config, or several as one, trained over this segment; write their new states and the events."""
         started = time.perf_counter()
-        visit = Visit(mst_key, epoch, last)
+        visit = Visit(tuple(mst_keys), epoch, last)
         try:
             answer = self._visited(visit)
         except ForgottenError:
@@ -127,9 +128,10 @@ class RemoteWorker:
         self._brought(self._channel.tell(Message(head)))
 
     def _visited(self, visit: Visit) -> Message:
-        """Hand the state over and have the config trained."""
-        held: Optional[List[Chunk]] = None
-        for packet in packets(self._states.chunks(visit.mst_key)):
+        """Hand the states over and have the configs trained."""
+        held: Optional[List[Named]] = None
+        chunks = (chunk for key in visit.mst_keys for chunk in named(key, self._states.chunks(key)))
+        for packet in packets(chunks):
             if held is not None:
                 self._tell({"do": "state"}, held)
             held = packet
@@ -143,20 +145,21 @@ class RemoteWorker:
             answer = self._channel.bring(head, answer.head["buffers"], columns)
         return answer
 
-    def _tell(self, head: Dict[str, Any], chunks: Sequence[Chunk] = ()) -> Message:
+    def _tell(self, head: Dict[str, Any], chunks: Sequence[Named] = ()) -> Message:
         return self._channel.tell(Message.of_chunks({**head, "token": self._token}, chunks))
 
     def _save(self, visit: Visit, answer: Message, started: float) -> Dict[str, Any]:
-        visited, size = Visited.from_json(answer.head["visited"]), answer.head["state_bytes"]
+        visited, sizes = [Visited.from_json(each) for each in answer.head["visited"]], answer.head["state_bytes"]
         with together(self._database):
-            if not visited.diverged:  # the last finite state stays
-                self._states.save(visit.mst_key, self._taken(answer))
-            values = visited.values(time.perf_counter() - started, None, size)
-            self._states.record(self._place.segment_id, visit, values)
-        return {"seconds": values["seconds"], "rows": visited.row_count, "diverged": visited.diverged}
+            states = groupby(self._taken(answer), lambda chunk: chunk[0])
+            for (mst_key, chunks), each in zip(states, visited):
+                if not each.diverged:  # the last finite state stays
+                    self._states.save(mst_key, (chunk for _, chunk in chunks))
+            taken = Taken(time.perf_counter() - started)
+            return self._states.record(self._place.segment_id, visit, visited, taken, sizes)
 
-    def _taken(self, answer: Message) -> Iterator[Chunk]:
-        """All chunks of the new state, a packet at a time."""
+    def _taken(self, answer: Message) -> Iterator[Named]:
+        """All chunks of the new states, a packet at a time."""
         yield from answer.chunks()
         while answer.head["more"]:
             answer = self._tell({"do": "take"})

@@ -13,12 +13,10 @@ from cerebro_db import factories, hops
 from cerebro_db.batches import Buffer, Columns, Gathering
 from cerebro_db.database import Database
 from cerebro_db.errors import CerebroError, RunError, UsageError
-from cerebro_db.messages import Message, packets
+from cerebro_db.messages import Message, Named, named, of_configs, packets
 from cerebro_db.packed_source import PackedSource
 from cerebro_db.plan import Plan
 from cerebro_db.sqltext import TableName
-from cerebro_db.state import Blobs
-from cerebro_db.state_store import Chunk, joined
 from cerebro_db.train import Check
 from cerebro_db.trainer import Sources, Trainer, Visiting, warm_up
 from cerebro_db.visits import Visit
@@ -60,8 +58,8 @@ class Process:
             warm_up()
             return Message({"answer": "warm", "torch": torch.__version__})
         if do == "check":
-            hops.check_plan(self.database, Plan.from_json(head["plan"]), head["initial"])
-            return Message({"answer": "checked"})
+            groups = hops.check_plan(self.database, Plan.from_json(head["plan"]), head["initial"])
+            return Message({"answer": "checked", "groups": groups})
         if do == "open":
             self.memory.pop(_KEY, None)  # the one before goes first, with its rows
             resident = self.memory[_KEY] = self._resident(head)
@@ -108,8 +106,8 @@ class Resident:
         #: buffer_id -> its place among those that are waited for.
         self._places: Dict[int, int] = {}
         #: What came of a state, and what has not gone of a new one.
-        self._state: List[Chunk] = []
-        self._outgoing: Iterator[List[Chunk]] = iter(())
+        self._state: List[Named] = []
+        self._outgoing: Iterator[List[Named]] = iter(())
         self._owed = 0
 
     def open(self) -> Message:
@@ -125,12 +123,13 @@ class Resident:
         if do == "take":
             return self._taken({"answer": "chunks"})
         if do == "round":
-            return self._round(Visit(*message.head["visit"]), Message.opened(message.data).chunks())
+            return self._round(_visit(message), Message.opened(message.data).chunks())
         self._state.extend(message.chunks())
         if do == "state":
             return Message({"answer": "ready"})
-        state, self._state = joined(self._state), []
-        return self._begin(self._hop(Visit(*message.head["visit"]), state))
+        visit = _visit(message)
+        states, self._state = of_configs(visit.mst_keys, self._state), []
+        return self._begin(self._hop(visit, states))
 
     def _rows(self, buffer_id: int, data: Sequence[bytes]) -> Optional[Message]:
         if self._gathering is None:
@@ -166,38 +165,31 @@ class Resident:
         self._up = True
         return Message({"answer": "up", "pid": os.getpid()})
 
-    def _hop(self, visit: Visit, state: Dict[str, bytes]) -> Course:
+    def _hop(self, visit: Visit, states: List[Dict[str, bytes]]) -> Course:
         trainer = self._trainer
-        visiting = trainer.begin(visit, state)
-        state.clear()  # as large as the model, and not needed while it trains
+        visiting = trainer.begin(visit, states)
+        states.clear()  # as large as the models, and not needed while they train
         if trainer.rows.fits:
             visiting.feed(trainer.batches(visit))
         else:
             yield from self._windows(visit, visiting)
-        answer, blobs = self._ended(visit, visiting)
-        self._outgoing, self._owed = packets(blobs.chunks()), blobs.size
+        answer, chunks = _ended(visiting)
+        self._outgoing, self._owed = packets(chunks), sum(answer["state_bytes"])
         return self._taken(answer)
 
-    def _round(self, visit: Visit, before: List[Chunk]) -> Message:
+    def _round(self, visit: Visit, before: List[Named]) -> Message:
         """A whole visit: the new state, or that of before when there is none; an error is of this config alone."""
         started = time.perf_counter()
         try:
-            visiting = self._trainer.begin(visit, joined(before))
+            visiting = self._trainer.begin(visit, of_configs(visit.mst_keys, before))
             visiting.feed(self._trainer.batches(visit))
-            answer, blobs = self._ended(visit, visiting)
-            _require_room(visit.mst_key, blobs.size)
+            answer, after = _ended(visiting)
+            _require_room(visit.mst_keys[0], answer["state_bytes"][0])
         except _OF_TRAINING as error:
             ours = error if isinstance(error, CerebroError) else RunError(f"{type(error).__name__}: {error}")
             return Message.of_chunks(Message.failed(ours).head, before)
-        chunks = before if answer["visited"]["diverged"] else list(blobs.chunks())
+        chunks = before if answer["visited"][0]["diverged"] else after
         return Message.of_chunks({**answer, "seconds": time.perf_counter() - started}, chunks)
-
-    def _ended(self, visit: Visit, visiting: Visiting) -> Tuple[Dict[str, Any], Blobs]:
-        visited, trainee = visiting.end()
-        blobs = trainee.dump()
-        self._trainer.keep(visit, trainee, blobs.size)
-        answer = {"answer": "finished", "pid": os.getpid(), "visited": visited.to_json(), "state_bytes": blobs.size}
-        return answer, blobs
 
     def _windows(self, visit: Visit, visiting: Visiting) -> Generator[List[int], None, None]:
         """Train on windows that come one after the other."""
@@ -213,10 +205,24 @@ class Resident:
     def _taken(self, head: Dict[str, Any]) -> Message:
         """Some chunks of the new state, and whether more are to be taken."""
         chunks = next(self._outgoing)
-        self._owed -= sum(len(data) for _, _, data in chunks)
+        self._owed -= sum(len(chunk[2]) for _, chunk in chunks)
         if not self._owed:
-            self._outgoing = iter(())  # it holds the whole state
+            self._outgoing = iter(())  # it holds the whole states
         return Message.of_chunks({**head, "more": self._owed > 0}, chunks)
+
+
+def _visit(message: Message) -> Visit:
+    mst_keys, epoch, last = message.head["visit"]
+    return Visit(tuple(mst_keys), epoch, last)
+
+
+def _ended(visiting: Visiting) -> Tuple[Dict[str, Any], List[Named]]:
+    """The answer to a visit, and the new states."""
+    visited = [each.to_json() for each in visiting.end()]
+    blobs = [visiting.dump(number) for number in range(len(visited))]
+    chunks = [chunk for key, each in zip(visiting.visit.mst_keys, blobs) for chunk in named(key, each.chunks())]
+    sizes = [each.size for each in blobs]
+    return {"answer": "finished", "pid": os.getpid(), "visited": visited, "state_bytes": sizes}, chunks
 
 
 def _require_room(mst_key: int, size: int) -> None:

@@ -18,7 +18,7 @@ from cerebro_db.errors import RunError
 from cerebro_db.remote import ForgottenError, RemoteWorker
 from cerebro_db.sqltext import ident, query
 from cerebro_db.state_store import StateStore
-from cerebro_db.visits import Visit, Visited
+from cerebro_db.visits import Taken, Visit, Visited
 
 
 class ReplacedError(ForgottenError):
@@ -38,7 +38,7 @@ class Start:
 
     @property
     def visit(self) -> Visit:
-        return Visit(self.mst_key, self.epoch, self.last)
+        return Visit((self.mst_key,), self.epoch, self.last)
 
 
 def train(
@@ -81,7 +81,7 @@ def _settled(states: StateStore, start: Start, answer: Mapping[str, Any], moved:
     result: Dict[str, Any] = {"segment_id": start.segment_id, "failed": None}
     if answer["answer"] == "failed":
         return {**result, "failed": answer["message"]}
-    visited = Visited.from_json(answer["visited"])
-    values = visited.values(answer["seconds"] + moved, None, answer["state_bytes"])
-    states.record(start.segment_id, start.visit, values)
-    return {**result, "seconds": values["seconds"], "diverged": visited.diverged}
+    visited = [Visited.from_json(item) for item in answer["visited"]]
+    taken = Taken(answer["seconds"] + moved)
+    told = states.record(start.segment_id, start.visit, visited, taken, answer["state_bytes"])
+    return {**result, **told}

@@ -112,6 +112,8 @@ def _train_new(host: Host, sessions: Sessions, planned: Planned) -> int:
         first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
         strategy.check(plan, first)
         _await_sessions(strategy, host.check)
+        plan = replace(plan, groups=strategy.groups)
+        planned = replace(planned, plan=plan)
         with sessions.connect() as control:
             with control.transaction():
                 log = catalog.start_run(control, plan, planned.heading)
@@ -231,7 +233,7 @@ class Training:
 def _coordinate(training: Training, state: hopper.State) -> None:
     """Train to the end in sessions that are ready."""
     log, plan = training.log, training.plan
-    for remark in getattr(training.strategy, "remarks", ()):
+    for remark in (*getattr(training.strategy, "remarks", ()), *_fused(plan)):
         training.host.database.notice(remark)
     training.strategy.begin(log.run_id)
     announce = outputs.Announcer(training.host.database, training.control, log.run_id, plan)
@@ -247,6 +249,13 @@ def _coordinate(training: Training, state: hopper.State) -> None:
 def has_own_code(plan: Plan) -> bool:
     """Whether a config's module is made by listed code, which its author may change before the next call."""
     return any(Architecture.parse(config.model_arch).kind == "factory" for config in plan.configs)
+
+
+def _fused(plan: Plan) -> Iterator[str]:
+    """What the caller is told of configs that are trained as one."""
+    if plan.groups:
+        sizes = ", ".join(str(len(group)) for group in plan.groups)
+        yield f"configs of one shape are trained together, in groups of {sizes}; option fuse 'off' trains each alone"
 
 
 def _fresh_state(plan: Plan) -> hopper.State:
@@ -265,7 +274,7 @@ def _resumed_state(plan: Plan, log: catalog.Catalog) -> hopper.State:
 
 def _empty_state(plan: Plan) -> hopper.State:
     segments = tuple(segment.segment_id for segment in plan.segments)
-    return hopper.State(segments, order=plan.options.order, max_failures=plan.options.max_failures)
+    return hopper.State(segments, plan.options.order, plan.options.max_failures, groups=plan.groups)
 
 
 def _stopped(state: hopper.State) -> List[int]:

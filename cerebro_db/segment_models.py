@@ -22,10 +22,11 @@ from cerebro_db.database import Database, one
 from cerebro_db.engines import dialect, stored
 from cerebro_db.errors import DataError, RunError
 from cerebro_db.layout import Layout
+from cerebro_db.learners import Module, Objective
 from cerebro_db.prediction import BATCH_ROWS, Answering, forward, load_module
 from cerebro_db.raw_rows import Decoding
 from cerebro_db.sqltext import Fragment, TableName, ident, join, query, row_columns
-from cerebro_db.train import Check, Objective, Tally
+from cerebro_db.train import Check, Tally
 from cerebro_db.trained import Trained
 
 
@@ -146,7 +147,7 @@ class Model:
         batches = SegmentRows(_OneBuffer(rows, buffer), self.layout, 0, 1).in_order(BATCH_ROWS)
         metric = objective.metric_sum(self.job["metric"]) if self.job["metric"] else None
         goal = Objective(objective.loss_function(self.job["loss"]), metric)
-        tally = train.evaluate(self.module, batches, goal, check)
+        tally = train.evaluate(Module(self.module, goal), batches, check)[0]
         return [float(tally.rows), tally.loss_sum, float(tally.metric_sum)]
 
     def add(self, row_id: Optional[str], inputs: Sequence[Optional[bytes]]) -> bool:

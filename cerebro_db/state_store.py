@@ -7,12 +7,12 @@ session, which the catalog makes and one of its functions takes the rows from.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from cerebro_db.copy_format import CopyParser, encoded
 from cerebro_db.database import Database, one
 from cerebro_db.sqltext import query
-from cerebro_db.visits import Visit
+from cerebro_db.visits import Taken, Visit, Visited
 
 #: Part (weights, rest or initial), number and bytes of a piece of a state.
 Chunk = Tuple[str, int, bytes]
@@ -32,6 +32,11 @@ class StateStore:
         """The parts that are stored, by name: weights and rest, or initial, or none."""
         return joined(self.chunks(mst_key))
 
+    def untouched(self, mst_key: int, epoch: int) -> bool:
+        """Whether no hop of this epoch has changed the state."""
+        row = one(self._database, query("catalog", "epoch_hops"), run_id=self._run_id, mst_key=mst_key, epoch=epoch)
+        return not row["hops"]
+
     def chunks(self, mst_key: int) -> Iterator[Chunk]:
         """What is stored piece by piece, each part's in order."""
         return self._copied(mst_key) if self._client is not None else self._selected(mst_key)
@@ -49,10 +54,19 @@ class StateStore:
         if self._staged:
             self._database.rows(query("catalog", "save_staged"), **keys)
 
-    def record(self, segment_id: int, visit: Visit, values: Mapping[str, Any]) -> None:
-        """Record the finished hop and its event, in the transaction that saves the state; `values`: Visited.values."""
-        keys = {"run_id": self._run_id, "mst_key": visit.mst_key, "epoch": visit.epoch, "segment_id": segment_id}
-        self._database.rows(query("catalog", "save_hop"), **keys, **values)
+    def record(
+        self, segment_id: int, visit: Visit, visited: Sequence[Visited], taken: Taken, sizes: Sequence[int]
+    ) -> Dict[str, Any]:
+        """Record the finished hops and their events, in the transaction that saves the states of `sizes` bytes.
+
+        Gives what the coordinator is told: seconds, and the configs that diverged.
+        """
+        keys = {"run_id": self._run_id, "epoch": visit.epoch, "segment_id": segment_id}
+        for mst_key, each, size in zip(visit.mst_keys, visited, sizes):
+            values = each.values(taken, size, len(visited))
+            self._database.rows(query("catalog", "save_hop"), mst_key=mst_key, **keys, **values)
+        diverged = [mst_key for mst_key, each in zip(visit.mst_keys, visited) if each.diverged]
+        return {"seconds": taken.seconds, "diverged": diverged}
 
     def _selected(self, mst_key: int) -> Iterator[Chunk]:
         stored = query("catalog", "load_state")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Callable, Iterable, Iterator, Optional, Tuple, TypeVar
+from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cerebro_db.batches import Batch
-from cerebro_db.state import Trainee
+from cerebro_db.learners import Learner, Scorer
 
 #: Called between batches; may raise to end the hop (an interrupt).
 Check = Callable[[], None]
@@ -20,30 +20,18 @@ Item = TypeVar("Item")
 SCORED_ROWS = 4096
 
 
-@dataclass(frozen=True)
-class Objective:
-    """What a config minimises and reports."""
-
-    #: (output, target) -> mean over the batch, a scalar tensor.
-    loss: Callable[[Tensor, Tensor], Tensor]
-    #: (output, target) -> sum over the batch's rows, a scalar tensor.
-    metric: Optional[Callable[[Tensor, Tensor], Tensor]] = None
-    #: Largest norm of all gradients together; None leaves them.
-    clip_norm: Optional[float] = None
-
-
 @dataclass
 class Tally:
-    """Sums over the rows of a pass."""
+    """Sums of one config over the rows of a pass."""
 
     rows: int = 0
     loss_sum: float = 0.0
     metric_sum: float = 0.0
-    #: A loss was NaN or infinite; the pass ended there.
+    #: A loss was NaN or infinite; the config's pass ended there.
     diverged: bool = False
-    #: Waiting for rows [s].
+    #: Its share of waiting for rows [s].
     data_seconds: float = 0.0
-    #: The whole pass [s].
+    #: Its share of the whole pass [s].
     seconds: float = 0.0
 
     @property
@@ -55,12 +43,12 @@ class Tally:
         return self.metric_sum / self.rows if self.rows else None
 
 
-def train_hop(trainee: Trainee, batches: Iterable[Batch], objective: Objective, check: Check) -> Tally:
-    """Train over the batches once; the loss and metric are those of this very pass.
+def train_hop(learner: Learner, batches: Iterable[Batch], check: Check) -> List[Tally]:
+    """Train over the batches once; the losses and metrics are those of this very pass.
 
-    Ends early, with `diverged`, at the first loss that is not finite.
+    A config ends early, with `diverged`, at its first loss that is not finite.
     """
-    training = Training(trainee, objective, check)
+    training = Training(learner, check)
     training.feed(batches)
     return training.end()
 
@@ -68,73 +56,97 @@ def train_hop(trainee: Trainee, batches: Iterable[Batch], objective: Objective, 
 class Training:
     """A pass whose batches may come in several portions. Bits and sums do not depend on how they are cut."""
 
-    def __init__(self, trainee: Trainee, objective: Objective, check: Check) -> None:
-        self._trainee = trainee
-        self._objective = objective
+    def __init__(self, learner: Learner, check: Check) -> None:
+        self._learner = learner
         self._check = check
-        self._tally = Tally()
-        self._scores = _Scores(self._tally, objective.metric)
-        self._started = self._paused = time.perf_counter()
-        trainee.module.train()
+        self._pass = _Pass(learner)
+        self._paused = time.perf_counter()
+        learner.mode(True)
 
     @property
     def diverged(self) -> bool:
         """No further batch is wanted."""
-        return self._tally.diverged
+        return self._pass.diverged
 
     def feed(self, batches: Iterable[Batch]) -> None:
         """Train over these; the time since the last portion counts as waiting for rows."""
-        tally = self._tally
-        tally.data_seconds += time.perf_counter() - self._paused
-        for inputs, target in _timed(batches, tally):
-            output, loss = train_batch(self._trainee, inputs, target, self._objective)
-            _count(tally, target, loss)
-            self._scores.add(output, target)
-            if tally.diverged:
+        self._pass.waited += time.perf_counter() - self._paused
+        for inputs, target in self._pass.timed(batches):
+            output, losses = self._learner.step(inputs, target)
+            self._pass.count(output, target, losses)
+            if self._pass.end_diverged(losses):
                 break
             self._check()
         self._paused = time.perf_counter()
 
-    def end(self) -> Tally:
-        """What all portions came to."""
-        self._scores.finish()
-        self._trainee.rows += self._tally.rows
-        self._tally.seconds = time.perf_counter() - self._started
-        return self._tally
+    def end(self) -> List[Tally]:
+        """What all portions came to, config by config."""
+        tallies = self._pass.end()
+        self._learner.end([tally.rows for tally in tallies])
+        return tallies
 
 
-def train_batch(
-    trainee: Trainee, inputs: Tuple[Tensor, ...], target: Tensor, objective: Objective
-) -> Tuple[Tensor, Tensor]:
-    """One optimizer step; gives the output [rows, ...] before it and the mean loss."""
-    trainee.optimizer.zero_grad()
-    output = trainee.module(*inputs)
-    loss = objective.loss(output, target)
-    loss.backward()  # type: ignore[no-untyped-call]
-    if objective.clip_norm is not None:
-        nn.utils.clip_grad_norm_(trainee.module.parameters(), objective.clip_norm)
-    trainee.optimizer.step()
-    trainee.steps += 1
-    return output.detach(), loss.detach()
-
-
-def evaluate(module: nn.Module, batches: Iterable[Batch], objective: Objective, check: Check) -> Tally:
-    """Loss and metric over the batches without changing the module; its mode is put back."""
-    tally = Tally()
-    started = time.perf_counter()
-    was_training = module.training
-    module.train(False)
-    scores = _Scores(tally, objective.metric)
+def evaluate(scorer: Scorer, batches: Iterable[Batch], check: Check) -> List[Tally]:
+    """Loss and metric of each config over the batches, without changing it; its mode is put back."""
+    going, before = _Pass(scorer), scorer.training
+    scorer.mode(False)
     with torch.no_grad():
-        for inputs, target in _timed(batches, tally):
-            output = module(*inputs)
-            _count(tally, target, objective.loss(output, target))
-            scores.add(output, target)
+        for inputs, target in going.timed(batches):
+            output, losses = scorer.score(inputs, target)
+            going.count(output, target, losses)
             check()
-    scores.finish()
-    module.train(was_training)
-    tally.seconds = time.perf_counter() - started
-    return tally
+    scorer.mode(before)
+    return going.end()
+
+
+class _Pass:
+    """The sums of a pass, and its time."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._tallies = [Tally() for _ in range(scorer.width)]
+        self._scores = _Scores(self._tallies, scorer.metric)
+        self._started = time.perf_counter()
+        self.waited = 0.0
+        #: Every config has diverged.
+        self.diverged = False
+
+    def count(self, output: Tensor, target: Tensor, losses: Sequence[float]) -> None:
+        """The outputs [width, rows, ...] and mean losses of a batch, for every config that has not ended."""
+        rows = int(target.shape[0])
+        for tally, value in zip(self._tallies, losses):
+            if not tally.diverged:
+                tally.rows += rows
+                tally.loss_sum += value * rows
+        self._scores.add(output, target)
+
+    def end_diverged(self, losses: Sequence[float]) -> bool:
+        """End configs whose loss is not finite; whether all have ended."""
+        lost = [tally for tally, value in zip(self._tallies, losses) if not math.isfinite(value)]
+        if not lost:
+            return False
+        self._scores.finish()
+        for tally in lost:
+            tally.diverged = True
+        self.diverged = all(tally.diverged for tally in self._tallies)
+        return self.diverged
+
+    def timed(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, with the time spent waiting for them added up."""
+        iterator = iter(items)
+        while True:
+            started = time.perf_counter()
+            item = next(iterator, None)
+            self.waited += time.perf_counter() - started
+            if item is None:
+                return
+            yield item
+
+    def end(self) -> List[Tally]:
+        self._scores.finish()
+        seconds, width = time.perf_counter() - self._started, len(self._tallies)
+        for tally in self._tallies:
+            tally.seconds, tally.data_seconds = seconds / width, self.waited / width
+        return self._tallies
 
 
 class _Scores:
@@ -144,50 +156,36 @@ class _Scores:
     that every batch frees, which the allocator then cannot use again: a CNN took 4 % longer.
     """
 
-    def __init__(self, tally: Tally, metric: Optional[Callable[[Tensor, Tensor], Tensor]]) -> None:
-        self._tally = tally
+    def __init__(self, tallies: Sequence[Tally], metric: Optional[Callable[[Tensor, Tensor], Tensor]]) -> None:
+        self._tallies = tallies
         self._metric = metric
         self._kept: Optional[Tuple[Tensor, Tensor]] = None
         self._rows = 0
 
     def add(self, output: Tensor, target: Tensor) -> None:
+        """Outputs [width, rows, ...] and the target [rows, ...] that they share."""
         if self._metric is None:
             return
         rows = int(target.shape[0])
         if self._kept is None or self._rows + rows > len(self._kept[1]):
             self.finish()
-            self._kept = self._room(output, max(rows, SCORED_ROWS)), self._room(target, max(rows, SCORED_ROWS))
-        for kept, new in zip(self._kept, (output, target)):
-            kept[self._rows : self._rows + rows] = new
+            self._kept = self._room(output, target, max(rows, SCORED_ROWS))
+        outputs, targets = self._kept
+        outputs[:, self._rows : self._rows + rows] = output
+        targets[self._rows : self._rows + rows] = target
         self._rows += rows
 
     def finish(self) -> None:
         if self._metric is None or self._kept is None or not self._rows:
             return
         outputs, targets = self._kept
-        self._tally.metric_sum += self._metric(outputs[: self._rows], targets[: self._rows]).item()
+        for tally, own in zip(self._tallies, outputs):
+            if tally.diverged:
+                continue
+            tally.metric_sum += self._metric(own[: self._rows], targets[: self._rows]).item()
         self._rows = 0
 
     @staticmethod
-    def _room(like: Tensor, rows: int) -> Tensor:
-        return torch.empty((rows, *like.shape[1:]), dtype=like.dtype)
-
-
-def _count(tally: Tally, target: Tensor, loss: Tensor) -> None:
-    rows = int(target.shape[0])
-    value = loss.item()
-    tally.rows += rows
-    tally.loss_sum += value * rows
-    tally.diverged = tally.diverged or not math.isfinite(value)
-
-
-def _timed(items: Iterable[Item], tally: Tally) -> Iterator[Item]:
-    """The items, with the time spent waiting for them added to the tally."""
-    iterator = iter(items)
-    while True:
-        started = time.perf_counter()
-        item = next(iterator, None)
-        tally.data_seconds += time.perf_counter() - started
-        if item is None:
-            return
-        yield item
+    def _room(output: Tensor, target: Tensor, rows: int) -> Tuple[Tensor, Tensor]:
+        outputs = torch.empty((output.shape[0], rows, *output.shape[2:]), dtype=output.dtype)
+        return outputs, torch.empty((rows, *target.shape[1:]), dtype=target.dtype)

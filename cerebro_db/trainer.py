@@ -10,15 +10,17 @@ import gc
 import itertools
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
+from torch import Tensor
 
 from cerebro_db import architecture, objective
 from cerebro_db.batches import Batch, SegmentRows, Source
+from cerebro_db.learners import Alone, Learner, Objective, Stack
 from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.state import Blobs, Trainee, load_weights
-from cerebro_db.train import Check, Objective, Tally, Training, evaluate
+from cerebro_db.train import Check, Tally, Training, evaluate
 from cerebro_db.visits import Visit, Visited
 
 #: Listed factories by name.
@@ -67,7 +69,7 @@ class Trainer:
 
     def passes(self, visit: Visit) -> List[Pass]:
         """The passes over the rows that a visit makes."""
-        fit = self.plan.config(visit.mst_key).fit
+        fit = self.plan.config(visit.mst_keys[0]).fit
         numbers = range((visit.epoch - 1) * fit.epochs + 1, visit.epoch * fit.epochs + 1)
         return [Pass((self.plan.options.seed, number, self._segment_id), fit.batch_size) for number in numbers]
 
@@ -75,22 +77,37 @@ class Trainer:
         """All that a visit trains on, from rows that are kept or read."""
         return itertools.chain.from_iterable(self.rows.epoch(key, rows) for key, rows in self.passes(visit))
 
-    def begin(self, visit: Visit, state: Mapping[str, bytes]) -> Visiting:
-        """Begin a visit with the parts of the config's state: weights and rest, or initial, or none."""
+    def begin(self, visit: Visit, states: Iterable[Optional[Mapping[str, bytes]]]) -> Visiting:
+        """Begin a visit with the parts of each config's state: weights and rest, or initial, or none.
+
+        None in place of the parts: the config is as its last visit here has left it, which `holds` says.
+        """
         started = time.perf_counter()
-        config = self.plan.config(visit.mst_key)
-        trainee = self._built.take(config.mst_key) if "weights" in state else None
-        trainee = trainee or new_trainee(config, self.plan, self._allowed)
+        configs = [self.plan.config(key) for key in visit.mst_keys]
+        members = [self._member(config, state) for config, state in zip(configs, states)]
+        return Visiting(self, visit, members, started)
+
+    def holds(self, mst_key: int) -> bool:
+        """Whether what the config's last visit here has left is kept."""
+        return self._built.holds(mst_key)
+
+    def _member(self, config: ConfigPlan, state: Optional[Mapping[str, bytes]]) -> Member:
+        kept = self._built.take(config.mst_key)
+        if state is None:
+            assert kept is not None
+            torch.set_rng_state(kept.rng_state)
+            return kept
+        trainee = kept.trainee if kept and "weights" in state else new_trainee(config, self.plan, self._allowed)
         if "weights" in state:
             trainee.load(Blobs(state["weights"], state["rest"]))
         elif "initial" in state:
             load_weights(trainee.module, state["initial"])
-        return Visiting(self, visit, trainee, time.perf_counter() - started)
+        return Member(trainee, torch.get_rng_state())
 
-    def keep(self, visit: Visit, trainee: Trainee, size: int) -> None:
+    def keep(self, mst_key: int, member: Member, size: int) -> None:
         """Keep what a visit leaves for the config's next one; `size`: bytes of its state."""
-        if not own_code(self.plan.config(visit.mst_key)):
-            self._built.keep(visit.mst_key, trainee, size)
+        if not own_code(self.plan.config(mst_key)):
+            self._built.keep(mst_key, member, size)
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
         if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
@@ -98,16 +115,29 @@ class Trainer:
         return SegmentRows(source, self.plan.layout, cache_bytes, self.plan.options.window_bytes)
 
 
+class Member(NamedTuple):
+    """A config between visits: what is in memory, and its random numbers."""
+
+    trainee: Trainee
+    rng_state: Tensor
+
+
 class Visiting:
     """A visit that goes on."""
 
-    def __init__(self, trainer: Trainer, visit: Visit, trainee: Trainee, build_seconds: float) -> None:
+    def __init__(self, trainer: Trainer, visit: Visit, members: Sequence[Member], started: float) -> None:
         self._trainer = trainer
-        self._visit = visit
-        self._trainee = trainee
-        self._build_seconds = build_seconds
-        self._goal = goal_of(trainer.plan.config(visit.mst_key))
-        self._training = Training(trainee, self._goal, trainer.check)
+        self.visit = visit
+        self._trainees = [member.trainee for member in members]
+        goals = [goal_of(trainer.plan.config(key)) for key in visit.mst_keys]
+        self._has_metric = goals[0].metric is not None
+        self._generators = [] if len(members) == 1 else [_generator(member.rng_state) for member in members]
+        if self._generators:
+            self._learner: Learner = Stack(self._trainees, goals, self._generators)
+        else:
+            self._learner = Alone(self._trainees[0], goals[0])
+        self._build_seconds = (time.perf_counter() - started) / len(members)
+        self._training = Training(self._learner, trainer.check)
 
     @property
     def diverged(self) -> bool:
@@ -117,28 +147,39 @@ class Visiting:
     def feed(self, batches: Iterable[Batch]) -> None:
         self._training.feed(batches)
 
-    def end(self) -> Tuple[Visited, Trainee]:
-        """Step the schedule and validate where the epoch ends; what the visit came to, and its config."""
-        visit, trainer, trainee = self._visit, self._trainer, self._trainee
-        tally = self._training.end()
-        validation = None
-        if visit.last and not tally.diverged:
-            if trainee.schedule is not None:
+    def end(self) -> List[Visited]:
+        """Step the schedules and validate where the epoch ends; what the visit came to, config by config."""
+        visit, trainer = self.visit, self._trainer
+        tallies = self._training.end()
+        if not visit.last or self.diverged:
+            return [self._visited(tally, None) for tally in tallies]
+        for trainee, tally in zip(self._trainees, tallies):
+            if trainee.schedule is not None and not tally.diverged:
                 trainee.schedule.step()
-            if trainer.validation is not None and trainer.plan.validates(visit.epoch):
-                batches = trainer.validation.in_order(trainer.plan.options.evaluation_batch)
-                validation = evaluate(trainee.module, batches, self._goal, trainer.check)
-        return self._visited(tally, validation), trainee
+        if trainer.validation is None or not trainer.plan.validates(visit.epoch):
+            return [self._visited(tally, None) for tally in tallies]
+        batches = trainer.validation.in_order(trainer.plan.options.evaluation_batch)
+        return list(map(self._visited, tallies, evaluate(self._learner, batches, trainer.check)))
+
+    def dump(self, number: int) -> Blobs:
+        """The state of one of the configs, which is kept for its next visit."""
+        if self._generators:
+            torch.set_rng_state(self._generators[number].get_state())
+        trainee = self._trainees[number]
+        blobs = trainee.dump()
+        self._trainer.keep(self.visit.mst_keys[number], Member(trainee, torch.get_rng_state()), blobs.size)
+        return blobs
 
     def _visited(self, tally: Tally, validation: Optional[Tally]) -> Visited:
-        checked, has_metric = validation or Tally(), self._goal.metric is not None
+        checked = validation or Tally()
+        validated = validation is not None and not tally.diverged
         return Visited(
             row_count=tally.rows,
             loss=tally.loss,
-            metric=tally.metric if has_metric else None,
-            validation_rows=checked.rows if validation else None,
-            validation_loss=checked.loss,
-            validation_metric=checked.metric if has_metric else None,
+            metric=tally.metric if self._has_metric else None,
+            validation_rows=checked.rows if validated else None,
+            validation_loss=checked.loss if validated else None,
+            validation_metric=checked.metric if validated and self._has_metric else None,
             train_seconds=tally.seconds - tally.data_seconds,
             validate_seconds=checked.seconds - checked.data_seconds,
             data_seconds=tally.data_seconds + checked.data_seconds,
@@ -147,25 +188,34 @@ class Visiting:
         )
 
 
+def _generator(state: Tensor) -> torch.Generator:
+    generator = torch.Generator()
+    generator.set_state(state)
+    return generator
+
+
 class Built:
     """Modules and optimizers kept for the next visit of their configs, which then only loads its state into them."""
 
     def __init__(self, budget: int) -> None:
         self._room = budget
-        self._kept: Dict[int, Tuple[Trainee, int]] = {}
+        self._kept: Dict[int, Tuple[Member, int]] = {}
 
-    def take(self, mst_key: int) -> Optional[Trainee]:
+    def holds(self, mst_key: int) -> bool:
+        return mst_key in self._kept
+
+    def take(self, mst_key: int) -> Optional[Member]:
         """The config's objects as it left them, out of what is kept; None when there are none."""
-        trainee, size = self._kept.pop(mst_key, (None, 0))
+        member, size = self._kept.pop(mst_key, (None, 0))
         self._room += size
-        return trainee
+        return member
 
-    def keep(self, mst_key: int, trainee: Trainee, size: int) -> None:
+    def keep(self, mst_key: int, member: Member, size: int) -> None:
         """Keep them if `size`, the bytes of the state, has room."""
         if size <= self._room:
-            trainee.optimizer.zero_grad()  # gradients are of no use any more
+            member.trainee.optimizer.zero_grad()  # gradients are of no use any more
             self._room -= size
-            self._kept[mst_key] = trainee, size
+            self._kept[mst_key] = member, size
 
 
 def own_code(config: ConfigPlan) -> bool:
@@ -191,4 +241,5 @@ def config_seed(seed: int, mst_key: int) -> int:
 def goal_of(config: ConfigPlan) -> Objective:
     compiled = config.compiled
     metric = objective.metric_sum(compiled.metric) if compiled.metric else None
-    return Objective(objective.loss_function(compiled.loss), metric, compiled.clip_norm)
+    loss, rows = objective.loss_function(compiled.loss), objective.row_losses(compiled.loss)
+    return Objective(loss, metric, compiled.clip_norm, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from cerebro_db.plan import Plan
 
@@ -23,17 +23,32 @@ class Place:
 
 
 class Visit(NamedTuple):
-    """One config's visit to one segment in one epoch (from 1)."""
+    """A visit of one config, or of several that are trained as one, to one segment in one epoch (from 1)."""
 
-    mst_key: int
+    mst_keys: Tuple[int, ...]
     epoch: int
     #: Every other segment has been visited in this epoch: validate after it.
     last: bool
 
 
+def configs(mst_keys: Sequence[int]) -> str:
+    """How a session shows whom it trains."""
+    if len(mst_keys) == 1:
+        return f"config {mst_keys[0]}"
+    return f"{len(mst_keys)} configs from {mst_keys[0]}"
+
+
+class Taken(NamedTuple):
+    """The time of a whole visit."""
+
+    seconds: float
+    #: Seconds of it that states took in and out; None for all that the visit did not take itself.
+    moved: Optional[float] = None
+
+
 @dataclass(frozen=True)
 class Visited:
-    """What a visit counted, and where its seconds went."""
+    """What a visit counted for one config, and where its seconds went; of several configs each has an equal share."""
 
     row_count: int
     loss: Optional[float]
@@ -58,14 +73,16 @@ class Visited:
         numbers: Dict[str, Any] = {n: float(value) if isinstance(value, str) else value for n, value in raw.items()}
         return cls(**numbers)
 
-    def values(self, seconds: float, moved: Optional[float], state_bytes: int) -> Dict[str, Any]:
-        """The values of catalog query `save_hop`, but for what names the hop; five parts add up to `seconds`.
+    def values(self, taken: Taken, state_bytes: int, width: int = 1) -> Dict[str, Any]:
+        """The values of catalog query `save_hop`, but for what names the hop.
 
-        `moved`: seconds that the state took in and out; None for all that the visit did not take itself.
+        Five parts add up to the share of one of `width` configs in the time of the visit.
         """
         values = dict(vars(self))
         build, known = values.pop("build_seconds"), self.train_seconds + self.validate_seconds + self.data_seconds
         del values["diverged"]
-        moved = max(0.0, seconds - known - build) if moved is None else moved
-        start = max(0.0, seconds - known - moved)
-        return {**values, "hop_seconds": moved, "start_seconds": start, "state_bytes": state_bytes, "seconds": seconds}
+        share = taken.seconds / width
+        moved = max(0.0, share - known - build) if taken.moved is None else taken.moved / width
+        start = max(0.0, share - known - moved)
+        whole = {"state_bytes": state_bytes, "seconds": taken.seconds}
+        return {**values, "hop_seconds": moved, "start_seconds": start, **whole}

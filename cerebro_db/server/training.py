@@ -6,7 +6,7 @@ On PostgreSQL the session itself trains. On Greenplum it has the segment's own p
 from __future__ import annotations
 
 import json
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from cerebro_db import remote, rounds
 from cerebro_db.catalog import Catalog
@@ -18,7 +18,7 @@ from cerebro_db.server import signals
 from cerebro_db.server.entry import sql_function
 from cerebro_db.server.plpy_database import PlpyDatabase
 from cerebro_db.sqltext import TableName
-from cerebro_db.visits import Place
+from cerebro_db.visits import Place, configs
 
 _WORKER = "cerebro_db.server.worker"
 
@@ -35,15 +35,15 @@ def warm_up(plpy: Any, packed_table: str, dist_key: int) -> str:
 
 
 @sql_function
-def check_plan(plpy: Any, plan: str, initial: str) -> None:
-    """Build every config of a plan once; `initial` are shapes of first weights by mst_key."""
+def check_plan(plpy: Any, plan: str, initial: str) -> str:
+    """Build every config of a plan once; the configs to train as one. `initial`: shapes of first weights by mst_key."""
     database = PlpyDatabase(plpy)
     if not on_greenplum(database):
-        signals.load(_WORKER).check_plan(database, plan, initial)
-        return
+        return json.dumps(signals.load(_WORKER).check_plan(database, plan, initial))
     planned = Plan.from_json(plan)
     channel = remote.Channel(database, planned.packed, planned.segments[0].dist_key)
-    channel.tell(Message({"do": "check", "plan": plan, "initial": json.loads(initial)}))
+    answer = channel.tell(Message({"do": "check", "plan": plan, "initial": json.loads(initial)}))
+    return json.dumps(answer.head["groups"])
 
 
 @sql_function
@@ -61,15 +61,15 @@ def open_segment(plpy: Any, memory: Dict[Any, Any], run_id: int, segment_id: int
 
 @sql_function
 def train_hop(
-    plpy: Any, memory: Dict[Any, Any], run_id: int, mst_key: int, epoch: int, segment_id: int, last: bool
+    plpy: Any, memory: Dict[Any, Any], run_id: int, mst_keys: List[int], epoch: int, segment_id: int, last: bool
 ) -> str:
-    """Train one config over the segment that this session has opened."""
+    """Train a config, or several as one, over the segment that this session has opened."""
     worker = memory.get(_key(run_id, segment_id))
     if worker is None:
         raise RunError(f"this session has not opened segment {segment_id} of run {run_id}; call open_segment first")
-    phase = f"cerebro run {run_id}: config {mst_key} epoch {epoch} segment {segment_id}"
+    phase = f"cerebro run {run_id}: {configs(mst_keys)} epoch {epoch} segment {segment_id}"
     _show(plpy, phase)
-    return json.dumps(worker.hop(mst_key, epoch, last))
+    return json.dumps(worker.hop(mst_keys, epoch, last))
 
 
 @sql_function

@@ -12,7 +12,7 @@ from cerebro_db import hops, light_torch, memory, resident, trainer
 from cerebro_db.database import Database
 from cerebro_db.messages import Message
 from cerebro_db.packed_source import PackedSource
-from cerebro_db.plan import Plan
+from cerebro_db.plan import Groups, Plan
 from cerebro_db.server import signals
 from cerebro_db.server.plpy_database import PlpyDatabase
 from cerebro_db.visits import Place
@@ -30,16 +30,16 @@ class SessionWorker:
             source = partial(PackedSource, session, place.plan.layout.names)
             self._worker = hops.SegmentWorker(session, place, source, signals.interrupt_check(plpy))
 
-    def hop(self, mst_key: int, epoch: int, last: bool) -> Dict[str, Any]:
+    def hop(self, mst_keys: List[int], epoch: int, last: bool) -> Dict[str, Any]:
         """As `hops.SegmentWorker.hop`."""
         with signals.blocked():
-            return self._worker.hop(mst_key, epoch, last)
+            return self._worker.hop(mst_keys, epoch, last)
 
 
-def check_plan(database: Database, plan: str, initial: str) -> None:
+def check_plan(database: Database, plan: str, initial: str) -> Groups:
     """Build every config of a plan (JSON) once; `initial` are shapes of first weights by mst_key (JSON)."""
     with signals.blocked():
-        hops.check_plan(signals.Delivered(database), Plan.from_json(plan), json.loads(initial))
+        return hops.check_plan(signals.Delivered(database), Plan.from_json(plan), json.loads(initial))
 
 
 def warm_up() -> str:

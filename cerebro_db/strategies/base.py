@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, List, Mapping, Protocol
 
 from cerebro_db.hopper import Event, StartHop
-from cerebro_db.plan import Plan
+from cerebro_db.plan import Groups, Plan
 from cerebro_db.weights import Shapes
 
 
@@ -29,6 +29,8 @@ class Strategy(Protocol):
     """
 
     name: ClassVar[str]
+    #: Configs to train as one, once `ready`.
+    groups: Groups
 
     def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
         """Begin to build every config where it will train; `ready` tells what came of it.

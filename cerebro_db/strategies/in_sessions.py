@@ -12,7 +12,7 @@ from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.hopper import StartHop
 from cerebro_db.outages import outage
-from cerebro_db.plan import Plan
+from cerebro_db.plan import Groups, Plan, as_groups
 from cerebro_db.sessions import SLOTS, Session, Sessions, told, wait_any
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.base import Report
@@ -54,21 +54,25 @@ class InSessions:
         self._run_id: Optional[int] = None
         self._sessions: Dict[int, Session] = {}
         self._ledger = Ledger(self._dist_keys)
+        self.groups: Groups = ()
+        self._checker: Optional[Session] = None
         for segment in self._dist_keys:
             self._start(segment)
 
     def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
         """In the first segment's session, while the others do their first imports."""
-        session = next(iter(self._sessions.values()))
-        session.send(query("strategies", "check_plan"), plan=plan.to_json(), initial=json.dumps(initial))
+        self._checker = next(iter(self._sessions.values()))
+        self._checker.send(query("strategies", "check_plan"), plan=plan.to_json(), initial=json.dumps(initial))
 
     def ready(self, seconds: float) -> bool:
         wait_any(list(self._sessions.values()), seconds)
         for session in self._sessions.values():
             try:
-                session.finish()
+                rows = session.finish()
             except psycopg2.Error as error:
                 raise _refusal(error) from error
+            if rows and session is self._checker:
+                self.groups = as_groups(json.loads(rows[0][0]))
         return not any(session.busy for session in self._sessions.values())
 
     def begin(self, run_id: int) -> None:
@@ -82,7 +86,7 @@ class InSessions:
         self._sessions[hop.segment].send(
             query("strategies", self.train),
             run_id=self._run_id,
-            mst_key=hop.config,
+            mst_keys=[each.config for each in start.hops],
             epoch=hop.epoch,
             segment_id=hop.segment,
             last=start.last,
@@ -123,15 +127,14 @@ class InSessions:
             return []
         if not self._ledger.is_up(segment):
             return [self._ledger.up(segment)]
-        result = json.loads(rows[0][0])
-        return [self._ledger.finished(segment, result["seconds"], result["diverged"])]
+        return self._ledger.finished(segment, **json.loads(rows[0][0]))
 
     def _failed(self, segment: int, error: psycopg2.Error) -> List[Report]:
         """A failed statement fails its hop; a lost session or process is replaced, its hop looked up first."""
         session, reason = self._sessions[segment], sentence(error)
         lost = session.connection.closed or error.pgcode in PROCESS_GONE
         if self._ledger.running(segment) is not None and not lost:
-            return [self._ledger.failed(segment, reason)]
+            return self._ledger.failed(segment, reason)
         if not self._ledger.is_up(segment):
             raise cannot_train(segment, reason, self._run_id) from error
         session.close()

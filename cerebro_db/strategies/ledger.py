@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Optional, Set
+from typing import Collection, Dict, Iterable, List, Optional, Set
 
 from cerebro_db.catalog import Catalog
 from cerebro_db.errors import RunError, SetupError, line_of
@@ -37,12 +37,14 @@ class Ledger:
         self._up.add(segment)
         return Report(SegmentUp(segment))
 
-    def finished(self, segment: int, seconds: float, diverged: bool) -> Report:
+    def finished(self, segment: int, seconds: float, diverged: Collection[int]) -> List[Report]:
+        """A report per config that visited; `diverged`: those whose loss was no number."""
         self._losses[segment] = 0
-        return Report(HopFinished(self._hops.pop(segment).hop, seconds), diverged)
+        hops = self._hops.pop(segment).hops
+        return [Report(HopFinished(hop, seconds), hop.config in diverged) for hop in hops]
 
-    def failed(self, segment: int, reason: str) -> Report:
-        return Report(HopFailed(self._hops.pop(segment).hop, reason))
+    def failed(self, segment: int, reason: str) -> List[Report]:
+        return [Report(HopFailed(hop, reason)) for hop in self._hops.pop(segment).hops]
 
     def lost(self, segment: int, reason: str, run_id: Optional[int]) -> Report:
         """The segment is down, and its hop with it. Raises RunError when that happens again and again."""
@@ -80,14 +82,18 @@ def after_loss(
     except (SetupError, ServerError) as error:
         raise cannot_train(segment, f"{reason}; {line_of(error)}", run_id) from error
     down = ledger.lost(segment, reason, run_id)
-    return [down] if done is None else [done, down]
+    return [*done, down]
 
 
-def settled(sessions: Sessions, ledger: Ledger, segment: int, run_id: Optional[int]) -> Optional[Report]:
-    """The hop of a worker that is gone, if it was committed before its answer came: it must not run again."""
+def settled(sessions: Sessions, ledger: Ledger, segment: int, run_id: Optional[int]) -> List[Report]:
+    """The hops of a worker that is gone, if they were committed before its answer came: they must not run again."""
     start = ledger.running(segment)
     if start is None or run_id is None:
-        return None
+        return []
     with sessions.connect() as session:
-        row = Catalog(session, run_id).finished_hop(start.hop)
-    return ledger.finished(segment, row["seconds"], row["diverged"]) if row else None
+        rows = [Catalog(session, run_id).finished_hop(hop) for hop in start.hops]
+    done = {hop.config: row for hop, row in zip(start.hops, rows) if row is not None}
+    if not done:
+        return []
+    seconds = max(row["seconds"] for row in done.values())
+    return ledger.finished(segment, seconds, [config for config, row in done.items() if row["diverged"]])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import List, Optional
+from dataclasses import replace
+from typing import List, Mapping, Optional, Sequence
 
 import psycopg2
 
@@ -17,6 +18,7 @@ from cerebro_db.strategies.base import Report
 from cerebro_db.strategies.in_rdbms import InRdbms
 from cerebro_db.strategies.in_sessions import PROCESS_GONE, sentence
 from cerebro_db.strategies.ledger import after_loss, cannot_train
+from cerebro_db.weights import Shapes
 
 
 def in_rounds(plan: Plan, sessions: Sessions) -> InRdbms:
@@ -52,6 +54,10 @@ class Rounds(InRdbms):
         self._starts: List[StartHop] = []
         super().__init__(plan, sessions)
 
+    def check(self, plan: Plan, initial: Mapping[int, Shapes]) -> None:
+        """A round moves one state to each segment, so no configs are trained as one."""
+        super().check(replace(plan, options=replace(plan.options, fuse="off")), initial)
+
     def begin(self, run_id: int) -> None:
         self._run_id = run_id
         self._open_all()
@@ -73,7 +79,7 @@ class Rounds(InRdbms):
             return []
         if not all(map(self._ledger.is_up, self._dist_keys)):
             return [self._ledger.up(segment) for segment in self._dist_keys]
-        return [self._told(**result) for result in json.loads(rows[0][0])]
+        return [report for result in json.loads(rows[0][0]) for report in self._told(**result)]
 
     def _start(self, segment: int) -> None:
         """All segments share the session."""
@@ -102,8 +108,8 @@ class Rounds(InRdbms):
         self._one().send(query("strategies", "train_round"), run_id=self._run_id, hops=json.dumps(hops))
 
     def _told(
-        self, segment_id: int, failed: Optional[str], seconds: float = 0.0, diverged: bool = False
-    ) -> Report:
+        self, segment_id: int, failed: Optional[str], seconds: float = 0.0, diverged: Sequence[int] = ()
+    ) -> List[Report]:
         if failed is not None:
             return self._ledger.failed(segment_id, failed)
         return self._ledger.finished(segment_id, seconds, diverged)
@@ -113,7 +119,7 @@ class Rounds(InRdbms):
         session, reason = self._one(), sentence(error)
         running = [segment for segment in self._dist_keys if self._ledger.running(segment) is not None]
         if running and not session.connection.closed and error.pgcode not in PROCESS_GONE:
-            return [self._ledger.failed(segment, reason) for segment in running]
+            return [report for segment in running for report in self._ledger.failed(segment, reason)]
         if not all(map(self._ledger.is_up, self._dist_keys)):
             raise cannot_train(next(iter(self._dist_keys)), reason, self._run_id) from error
         session.close()

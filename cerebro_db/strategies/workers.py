@@ -8,7 +8,7 @@ from cerebro_db.errors import SQL_ERRORS, CerebroError, RunError, SetupError
 from cerebro_db.executors.base import Answer, Loss, Message, News
 from cerebro_db.executors.registry import open_executor
 from cerebro_db.hopper import StartHop
-from cerebro_db.plan import Plan
+from cerebro_db.plan import Groups, Plan, as_groups
 from cerebro_db.sessions import Sessions
 from cerebro_db.strategies.base import Report
 from cerebro_db.strategies.ledger import Ledger, after_loss, cannot_train
@@ -31,6 +31,7 @@ class Workers:
         self._sessions = sessions
         self._run_id: Optional[int] = None
         self._ledger = Ledger(self._segments)
+        self.groups: Groups = ()
         #: Messages that a segment's worker has not answered yet.
         self._unanswered: Dict[int, int] = {}
         self._executor = open_executor(plan.options.executor, sessions.owner)
@@ -52,6 +53,8 @@ class Workers:
                 raise SetupError(f"a training process cannot start: {news.reason}")
             if news.message["answer"] in ("failed", "lost"):
                 raise as_error(news.message)
+            if news.message["answer"] == "checked":
+                self.groups = as_groups(news.message["groups"])
         return not any(self._unanswered.values())
 
     def begin(self, run_id: int) -> None:
@@ -62,7 +65,8 @@ class Workers:
     def submit(self, start: StartHop) -> None:
         hop = start.hop
         self._ledger.started(start)
-        self._send(hop.segment, {"do": "hop", "mst_key": hop.config, "epoch": hop.epoch, "last": start.last})
+        configs = [each.config for each in start.hops]
+        self._send(hop.segment, {"do": "hop", "mst_keys": configs, "epoch": hop.epoch, "last": start.last})
 
     def wait(self, seconds: float) -> List[Report]:
         reports: List[Report] = []
@@ -105,14 +109,14 @@ class Workers:
         if kind == "up":
             return [self._ledger.up(segment)]
         if kind == "finished":
-            return [self._ledger.finished(segment, message["seconds"], message["diverged"])]
+            return self._ledger.finished(segment, message["seconds"], message["diverged"])
         if kind == "lost":
             return self._lost(segment, f"worker of segment {segment} lost its session: {message['message']}")
         if kind == "failed":
-            return [self._failed(segment, message)]
+            return self._failed(segment, message)
         return []  # a new worker is ready; that it has opened its segment comes next
 
-    def _failed(self, segment: int, message: Message) -> Report:
+    def _failed(self, segment: int, message: Message) -> List[Report]:
         if self._ledger.running(segment) is not None:
             return self._ledger.failed(segment, message["message"])
         error = as_error(message)

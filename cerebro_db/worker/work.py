@@ -1,9 +1,9 @@
 """A worker's side of the messages: it opens its own session, keeps a segment's rows and trains what hops by.
 
     {"do": "start", "strategy", "parameters", "setup"}  -> {"answer": "ready"}     a session by this login
-    {"do": "check", "plan", "initial"}                  -> {"answer": "checked"}   every config can be built
+    {"do": "check", "plan", "initial"}                  -> {"answer": "checked", "groups"}   every config can be built
     {"do": "open", "run_id", "segment_id"}              -> {"answer": "up"}        the segment's rows are here
-    {"do": "hop", "mst_key", "epoch", "last"}           -> {"answer": "finished", "seconds", "rows", "diverged"}
+    {"do": "hop", "mst_keys", "epoch", "last"}          -> {"answer": "finished", "seconds", "diverged"}
     {"do": "rest", "seconds"}                           -> {"answer": "resting"}   all that is let go of; it ends when
                                                                                    nothing comes for so long
     {"do": "wake"}                                      -> {"answer": "awake"}     ready for another "start"
@@ -30,7 +30,7 @@ from cerebro_db.plan import Plan
 from cerebro_db.sessions import SLOTS, Login, ServerError, told, why_lost
 from cerebro_db.sqltext import query
 from cerebro_db.strategies.registry import STRATEGIES
-from cerebro_db.visits import Place
+from cerebro_db.visits import Place, configs
 
 light_torch.defer_compiler(torch)
 memory.keep_freed()
@@ -97,8 +97,7 @@ class Worker:
         return {"answer": "ready"}
 
     def _check_plan(self, plan: str, initial: Mapping[str, Any]) -> Answer:
-        hops.check_plan(self._database(), Plan.from_json(plan), initial)
-        return {"answer": "checked"}
+        return {"answer": "checked", "groups": hops.check_plan(self._database(), Plan.from_json(plan), initial)}
 
     def _open(self, run_id: int, segment_id: int) -> Answer:
         database = self._database()
@@ -114,12 +113,12 @@ class Worker:
         self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), opened, self._look)
         return {"answer": "up"}
 
-    def _hop(self, mst_key: int, epoch: int, last: bool) -> Answer:
+    def _hop(self, mst_keys: List[int], epoch: int, last: bool) -> Answer:
         if self._segment is None:
             raise UsageError("this worker has opened no segment, expected the message 'open' before 'hop'")
-        phase = f"cerebro run {self._run_id}: config {mst_key} epoch {epoch} segment {self._segment_id}"
+        phase = f"cerebro run {self._run_id}: {configs(mst_keys)} epoch {epoch} segment {self._segment_id}"
         self._database().rows(query("worker", "show_phase"), phase=phase)
-        return {"answer": "finished", **self._segment.hop(mst_key, epoch, last)}
+        return {"answer": "finished", **self._segment.hop(mst_keys, epoch, last)}
 
     def _rest(self, seconds: float) -> Answer:
         """Let go of the run: rows, modules, the session and its password. Imports stay."""

@@ -113,7 +113,7 @@ begin
     -- Grouped, so that the bytes go from segment to segment.
     execute format('insert into cerebro_private.%I (key, mst_key, state)'
                 || ' select s.mst, s.mst, convert_to(json_build_object(''chunks'''
-                || '      , json_agg(json_build_array(s.part, s.chunk) order by s.part, s.chunk))::text, ''UTF8'')'
+                || '      , json_agg(json_build_array(s.part, s.chunk, s.mst) order by s.part, s.chunk))::text, ''UTF8'')'
                 || '      || array_agg(s.data order by s.part, s.chunk)'
                 || '   from (select t.part, t.chunk, t.data, %s as mst from cerebro_private.%I t) s group by s.mst'
                  , $3, $2, cerebro_private.state_name($1, $2));

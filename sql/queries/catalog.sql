@@ -112,13 +112,18 @@ select cerebro_private.save_hop(
          , %(train_seconds)s::float8, %(validate_seconds)s::float8, %(data_seconds)s::float8
          , %(hop_seconds)s::float8, %(start_seconds)s::float8, %(state_bytes)s::bigint, %(seconds)s::float8);
 
+-- epoch_hops --
+-- How many hops of a config are committed in an epoch.
+select count(*) as hops from cerebro.hop h
+ where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer and h.epoch = %(epoch)s::integer;
+
 -- settle_state --
 -- Wait until a session that writes a config's state has committed or rolled back.
 select count(*) as chunks from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer);
 
 -- finished_hop --
 -- A hop when it is committed: how long it took, and whether its loss stopped being a number.
-select h.train_seconds + h.validate_seconds + h.data_seconds + h.hop_seconds + h.start_seconds as seconds
+select extract(epoch from h.finished_at - h.started_at)::float8 as seconds
      , coalesce(h.loss in ('NaN', 'Infinity', '-Infinity'), false) as diverged
   from cerebro.hop h
  where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer

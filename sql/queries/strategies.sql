@@ -3,7 +3,7 @@
 select cerebro_private.warm_up(%(packed)s::text, %(dist_key)s::integer);
 
 -- check_plan --
--- Build every config and push two rows through.
+-- Build every config and push two rows through; the configs to train as one.
 select cerebro_private.check_plan(%(plan)s::text, %(initial)s::text);
 
 -- open_segment --
@@ -11,8 +11,8 @@ select cerebro_private.check_plan(%(plan)s::text, %(initial)s::text);
 select cerebro_private.open_segment(%(run_id)s::integer, %(segment_id)s::integer);
 
 -- train_hop --
--- Train one config over this session's segment.
-select cerebro_private.train_hop(%(run_id)s::integer, %(mst_key)s::integer, %(epoch)s::integer
+-- Train a config, or several as one, over this session's segment.
+select cerebro_private.train_hop(%(run_id)s::integer, %(mst_keys)s::integer[], %(epoch)s::integer
                                , %(segment_id)s::integer, %(last)s::boolean);
 
 -- open_rounds --
@@ -25,12 +25,12 @@ select cerebro_private.train_round(%(run_id)s::integer, %(hops)s::text);
 
 -- prepare_hop --
 -- Plan the query of a hop once per session.
-prepare cerebro_hop (integer, integer, integer, integer, boolean) as
+prepare cerebro_hop (integer, integer[], integer, integer, boolean) as
 select cerebro_private.train_hop($1, $2, $3, $4, $5);
 
 -- execute_hop --
--- Train one config over this session's segment.
-execute cerebro_hop (%(run_id)s, %(mst_key)s, %(epoch)s, %(segment_id)s, %(last)s);
+-- Train a config, or several as one, over this session's segment.
+execute cerebro_hop (%(run_id)s, %(mst_keys)s, %(epoch)s, %(segment_id)s, %(last)s);
 
 -- missing_functions --
 -- The functions of a training session that this database lacks.

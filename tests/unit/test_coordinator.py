@@ -11,6 +11,7 @@ from cerebro_db.errors import RunError
 from cerebro_db.hopper import (
     ConfigAdded,
     ConfigStopped,
+    Hop,
     HopFailed,
     HopFinished,
     SegmentDown,
@@ -45,9 +46,10 @@ class Pretended:
             self.reports += [Report(HopFinished(hop, 1.0)), Report(SegmentDown(hop.segment, "lost"))]
             self.later.append(Report(SegmentUp(hop.segment)))
         elif what == "fail":
-            self.reports.append(Report(HopFailed(hop, "no memory")))
+            self.reports += [Report(HopFailed(one, "no memory")) for one in start.hops]
         else:
             self.reports.append(Report(HopFinished(hop, 1.0), diverged=what == "diverge"))
+            self.reports += [Report(HopFinished(other, 1.0)) for other in start.hops[1:]]
 
     def wait(self, seconds: float) -> List[Report]:
         reports, self.reports, self.later = self.reports, self.later, []
@@ -67,9 +69,9 @@ class Kept:
         self.ends[config] = (status, error)
 
 
-def run(configs: int, segments: int, epochs: int, plan=None, max_failures: int = 3):
+def run(configs: int, segments: int, epochs: int, plan=None, **settings):
     strategy, log, epochs_done = Pretended(segments, plan or {}), Kept(), []
-    state = State(tuple(range(segments)), max_failures=max_failures)
+    state = State(tuple(range(segments)), **settings)
     state = replay(state, [ConfigAdded(config, epochs) for config in range(configs)])
     coordinator = Coordinator(strategy, log, lambda: None, epochs_done.append)
     state = coordinator.run(state)
@@ -124,6 +126,28 @@ def test_nothing_starts_on_a_segment_whose_loss_came_with_the_end_of_its_hop():
     assert len(strategy.started) == len({start.hop for start in strategy.started}) == 12
     assert log.events.count(SegmentDown(0, "lost")) == 2
     assert log.ends == dict.fromkeys(range(3), ("finished", None))
+
+
+def test_a_group_is_submitted_once_for_all_its_configs():
+    strategy, log, epochs = run(3, 2, 2, groups=((0, 2),))
+    assert [start.others for start in strategy.started if start.hop.config == 0] == [(2,)] * 4
+    assert len(strategy.started) == 8
+    assert log.ends == dict.fromkeys(range(3), ("finished", None))
+    assert sorted(epochs) == [(c, e) for c in range(3) for e in (1, 2)]
+
+
+def test_a_config_that_diverges_leaves_its_group():
+    strategy, log, epochs = run(3, 2, 2, {(0, 1, 1): ["diverge"]}, groups=((0, 1, 2),))
+    assert {config: status for config, (status, _) in log.ends.items()} == {0: "diverged", 1: "finished", 2: "finished"}
+    assert [(start.hop.config, start.others) for start in strategy.started] == [(0, (1, 2))] * 2 + [(1, (2,))] * 2
+    assert sorted(epochs) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_a_group_that_fails_is_dissolved():
+    strategy, log, _ = run(2, 2, 1, {(0, 1, 0): ["fail"]}, groups=((0, 1),))
+    assert [start.others for start in strategy.started] == [(1,), (), (), (), ()]
+    assert log.events.count(HopFailed(Hop(1, 1, 0), "no memory")) == 1
+    assert log.ends == dict.fromkeys(range(2), ("finished", None))
 
 
 def test_when_nothing_is_left_the_run_fails():

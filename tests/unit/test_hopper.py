@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Callable, Dict, List, Tuple
 
 import pytest
@@ -45,18 +46,27 @@ class Cluster:
     failed: Counter = field(default_factory=Counter)
     stopped: set = field(default_factory=set)
     started_after_stop: List[Hop] = field(default_factory=list)
+    #: Visits of fewer configs than their group still has.
+    parted: List[StartHop] = field(default_factory=list)
 
-    def feed(self, event: Event) -> Tuple[Instruction, ...]:
-        if isinstance(event, HopFinished):
-            self.finished[event.hop] += 1
-        if isinstance(event, ConfigStopped):
-            self.stopped.add(event.config)
-        self.log.append(event)
-        self.state, instructions = step(self.state, event)
+    def feed(self, *events: Event) -> Tuple[Instruction, ...]:
+        for event in events:
+            if isinstance(event, HopFinished):
+                self.finished[event.hop] += 1
+            if isinstance(event, ConfigStopped):
+                self.stopped.add(event.config)
+        self.log.extend(events)
+        self.state, instructions = step(self.state, *events)
         validate(self.state)
         for instruction in instructions:
             self._count(instruction)
         return instructions
+
+    @property
+    def visits(self) -> List[List[Hop]]:
+        """The hops that run, those on one segment together."""
+        hops = sorted(self.state.running, key=lambda hop: (hop.segment, hop.config))
+        return [list(visit) for _, visit in groupby(hops, key=lambda hop: hop.segment)]
 
     def _count(self, instruction: Instruction) -> None:
         if isinstance(instruction, EpochDone):
@@ -65,8 +75,17 @@ class Cluster:
             self.configs_done[instruction.config] += 1
         elif isinstance(instruction, ConfigFailed):
             self.failed[instruction.config] += 1
-        elif instruction.hop.config in self.stopped:
-            self.started_after_stop.append(instruction.hop)
+        else:
+            self._started(instruction)
+
+    def _started(self, start: StartHop) -> None:
+        self.started_after_stop += [hop for hop in start.hops if hop.config in self.stopped]
+        configs = [hop.config for hop in start.hops]
+        assert configs == sorted(configs)
+        gone = self.stopped | set(self.failed) | set(self.configs_done)
+        group = next((set(group) for group in self.state.groups if start.hop.config in group), set())
+        if not group & self.state.alone and group - gone - set(configs):
+            self.parted.append(start)
 
 
 def live(data: st.DataObject, cluster: Cluster, stops: bool) -> None:
@@ -75,9 +94,8 @@ def live(data: st.DataObject, cluster: Cluster, stops: bool) -> None:
     for _ in range(20_000):
         if cluster.state.finished:
             return
-        running = sorted(cluster.state.running)
-        choices = ["finish"] * 6 + ["fail", "lose"] + (["stop"] if stops else [])
-        choice = data.draw(st.sampled_from(choices)) if running else "return"
+        choices = ["finish"] * 6 + ["fail", "part", "lose"] + (["stop", "diverge"] if stops else [])
+        choice = data.draw(st.sampled_from(choices)) if cluster.visits else "return"
         if choice == "return" or (down and data.draw(st.booleans())):
             cluster.feed(SegmentUp(down.pop()))
         elif choice == "lose" and len(down) < len(cluster.state.segments) - 1:
@@ -87,47 +105,71 @@ def live(data: st.DataObject, cluster: Cluster, stops: bool) -> None:
         elif choice == "stop":
             cluster.feed(ConfigStopped(data.draw(st.sampled_from(sorted(cluster.state.epochs)))))
         else:
-            hop = data.draw(st.sampled_from(running))
-            cluster.feed(HopFailed(hop, "x") if choice == "fail" else HopFinished(hop, 1.0))
+            cluster.feed(*end(data.draw(st.sampled_from(cluster.visits)), choice))
     pytest.fail("the schedule did not come to an end")
 
 
-clusters = st.tuples(
-    st.integers(1, 7), st.integers(1, 6), st.integers(1, 4), st.sampled_from(ORDERS)
-)
+def end(visit: List[Hop], choice: str) -> List[Event]:
+    """What is reported of a visit that ends: the hops of all its configs together."""
+    if choice == "fail":
+        return [HopFailed(hop, "x") for hop in visit]
+    finished: List[Event] = [HopFinished(hop, 1.0) for hop in visit]
+    if choice == "part":  # one of its configs fails by itself
+        return [HopFailed(visit[0], "x"), *finished[1:]]
+    return [ConfigStopped(visit[-1].config), *finished] if choice == "diverge" else finished
 
 
-def begin(shape: Tuple[int, int, int, str], max_failures: int) -> Cluster:
-    configs, segments, epochs, order = shape
-    cluster = Cluster(State(tuple(range(segments)), order=order, max_failures=max_failures))
-    for segment in range(segments):
-        cluster.feed(SegmentUp(segment))
+@st.composite
+def clusters(draw: st.DrawFn) -> Tuple[int, State, int]:
+    """Configs, a state in which nothing has happened yet, and epochs."""
+    configs, segments = draw(st.integers(1, 7)), draw(st.integers(1, 6))
+    party = draw(st.lists(st.integers(0, 3), min_size=configs, max_size=configs))
+    members = {number: [c for c in range(configs) if party[c] == number] for number in (1, 2, 3)}
+    groups = tuple(tuple(draw(st.permutations(group))) for group in members.values() if group)
+    state = State(tuple(range(segments)), order=draw(st.sampled_from(ORDERS)), groups=groups)
+    return configs, state, draw(st.integers(1, 4))
+
+
+def outcome(state: State) -> State:
+    """What a state comes to when it is resumed: no segment is up, every hop that ran waits again.
+
+    What is told together is folded one by one, so the fold may have started other hops than the run did; that a
+    stopped config's last hop ended is then news of an unknown hop, and what it says of times is not taken.
+    """
+    return replace(step(state, *map(SegmentDown, state.segments)).state, measured={}, failures={})
+
+
+def begin(configs: int, state: State, epochs: int) -> Cluster:
+    cluster = Cluster(state)
     for config in range(configs):
         cluster.feed(ConfigAdded(config, epochs))
+    for segment in state.segments:
+        cluster.feed(SegmentUp(segment))
     return cluster
 
 
 @settings(max_examples=150, deadline=None)
-@given(clusters, st.data())
+@given(clusters(), st.data())
 def test_every_hop_exactly_once_through_failures_and_losses(shape, data):
-    cluster = begin(shape, max_failures=10**6)
-    start = State(cluster.state.segments, order=shape[3], max_failures=10**6)
+    configs, start, epochs = shape
+    start, segments = replace(start, max_failures=10**6), len(start.segments)
+    cluster = begin(configs, start, epochs)
     live(data, cluster, stops=False)
-    configs, segments, epochs, _ = shape
     wanted = {Hop(e, c, s) for e in range(1, epochs + 1) for c in range(configs) for s in range(segments)}
     assert cluster.finished == Counter(wanted)
     assert cluster.epochs_done == Counter((c, e) for c in range(configs) for e in range(1, epochs + 1))
     assert cluster.configs_done == Counter(range(configs))
+    assert cluster.parted == []
     assert replay(start, cluster.log) == cluster.state
 
 
 @settings(max_examples=150, deadline=None)
-@given(clusters, st.data())
+@given(clusters(), st.data())
 def test_stops_losses_and_failures_together(shape, data):
-    cluster = begin(shape, max_failures=2)
-    start = State(cluster.state.segments, order=shape[3], max_failures=2)
+    configs, start, epochs = shape
+    start, segments = replace(start, max_failures=2), len(start.segments)
+    cluster = begin(configs, start, epochs)
     live(data, cluster, stops=True)
-    configs, segments, epochs, _ = shape
     assert max(cluster.finished.values(), default=1) == 1
     assert cluster.started_after_stop == []
     assert cluster.configs_done == Counter(range(configs))
@@ -136,11 +178,12 @@ def test_stops_losses_and_failures_together(shape, data):
         whole = config not in cluster.stopped and not cluster.failed[config]
         assert hops == epochs * segments if whole else hops <= epochs * segments
         assert cluster.failed[config] <= 1
-    assert replay(start, cluster.log) == cluster.state
+    assert cluster.parted == []
+    assert outcome(replay(start, cluster.log)) == outcome(cluster.state)
 
 
 def test_a_hop_that_fails_too_often_ends_its_config_and_no_other():
-    cluster = begin((2, 1, 1, "greedy"), max_failures=2)
+    cluster = begin(2, State((0,), order="greedy", max_failures=2), 1)
     first = Hop(1, 0, 0)
     assert cluster.feed(HopFailed(first, "no")) == (StartHop(first, last=True),)
     assert cluster.feed(HopFailed(first, "again")) == (
@@ -151,7 +194,7 @@ def test_a_hop_that_fails_too_often_ends_its_config_and_no_other():
 
 
 def test_the_last_hop_of_an_epoch_is_marked():
-    cluster = begin((1, 2, 2, "greedy"), max_failures=1)
+    cluster = begin(1, State((0, 1), order="greedy", max_failures=1), 2)
     (first,) = cluster.state.running
     other = 1 - first.segment
     assert cluster.feed(HopFinished(first)) == (StartHop(Hop(1, 0, other), last=True),)
@@ -175,6 +218,52 @@ def test_a_committed_hop_counts_even_when_replay_would_have_chosen_another():
 def test_a_late_report_changes_nothing():
     state = replay(State((0,)), [ConfigAdded(0, 1), SegmentUp(0), HopFinished(Hop(1, 0, 0))])
     assert step(state, HopFailed(Hop(1, 0, 0))) == (state, ())
+
+
+def test_a_group_hops_as_one_from_its_lowest_config():
+    cluster = begin(3, State((0, 1), groups=((2, 0),)), 1)
+    pair, single = Hop(1, 0, 0), Hop(1, 1, 1)
+    assert cluster.state.running == {pair, Hop(1, 2, 0), single}
+    assert cluster.feed(HopFinished(pair), HopFinished(Hop(1, 2, 0))) == ()
+    (start,) = cluster.feed(HopFinished(single))[:1]
+    assert start == StartHop(Hop(1, 0, 1), last=True, others=(2,))
+    assert start.hops == (Hop(1, 0, 1), Hop(1, 2, 1))
+
+
+def test_a_config_that_diverges_leaves_its_group_and_the_others_go_on_together():
+    cluster = begin(3, State((0, 1), groups=((0, 1, 2),)), 1)
+    first = [HopFinished(Hop(1, config, 0)) for config in range(3)]
+    done, start = cluster.feed(ConfigStopped(1), *first)
+    assert done == ConfigDone(1)
+    assert start == StartHop(Hop(1, 0, 1), last=True, others=(2,))
+
+
+def test_a_failed_hop_dissolves_its_group_for_good():
+    start = State((0, 1), groups=((0, 1), (2, 3)), max_failures=2)
+    cluster = begin(4, start, 2)
+    cluster.feed(HopFailed(Hop(1, 1, 0), "no"), HopFinished(Hop(1, 0, 0)))
+    live_on(cluster)
+    assert cluster.state.alone == {0, 1}
+    assert {(hop.config, hop.epoch) for hop in cluster.finished} == {(c, e) for c in range(4) for e in (1, 2)}
+    assert replay(start, cluster.log) == cluster.state
+
+
+def test_a_lost_segment_gives_the_hops_of_all_its_group_back():
+    cluster = begin(3, State((0, 1), groups=((0, 1, 2),)), 1)
+    (start,) = cluster.feed(SegmentDown(0), SegmentUp(0))
+    assert start == StartHop(Hop(1, 0, 0), others=(1, 2))
+
+
+def test_groups_begin_on_segments_of_their_own():
+    cluster = begin(6, State((0, 1, 2), groups=((0, 3), (1, 4), (2, 5))), 1)
+    assert [visit[0].config for visit in cluster.visits] == [0, 1, 2]
+    assert [len(visit) for visit in cluster.visits] == [2, 2, 2]
+
+
+def live_on(cluster: Cluster) -> None:
+    """Let the cluster run to its end without further trouble."""
+    while not cluster.state.finished:
+        cluster.feed(*end(cluster.visits[0], "finish"))
 
 
 def test_round_order_waits_for_the_whole_round():

@@ -1,0 +1,168 @@
+"""What the training loop trains: one config, or several as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, List, Optional, Protocol, Sequence, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from cerebro_db.stacked import FlatParameters, StackedModule, UnstackableError
+from cerebro_db.stacked_optimizer import StackedOptimizer
+from cerebro_db.state import Trainee
+
+Inputs = Tuple[Tensor, ...]
+#: The outputs [width, rows, ...] of a batch, and the mean losses.
+Scored = Tuple[Tensor, List[float]]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a config minimises and reports."""
+
+    #: (output, target) -> mean over the batch, a scalar tensor.
+    loss: Callable[[Tensor, Tensor], Tensor]
+    #: (output, target) -> sum over the batch's rows, a scalar tensor.
+    metric: Optional[Callable[[Tensor, Tensor], Tensor]] = None
+    #: Largest norm of all gradients together; None leaves them.
+    clip_norm: Optional[float] = None
+    #: (output, target) -> the loss of each row [rows]; None where it is not known.
+    row_losses: Optional[Callable[[Tensor, Tensor], Tensor]] = None
+
+
+class Scorer(Protocol):
+    """One or several configs, `width` of them, which see the same batches."""
+
+    width: int
+    #: (output, target) -> sum over the batch's rows, of one config.
+    metric: Optional[Callable[[Tensor, Tensor], Tensor]]
+
+    @property
+    def training(self) -> bool:
+        """The mode, as of `nn.Module`."""
+
+    def mode(self, training: bool) -> None:
+        """Set it, as `nn.Module.train`."""
+
+    def score(self, inputs: Inputs, target: Tensor) -> Scored:
+        """Call it without gradients."""
+
+
+class Learner(Scorer, Protocol):
+    """The same, to be trained."""
+
+    def step(self, inputs: Inputs, target: Tensor) -> Scored:
+        """One optimizer step; what is told is of before it."""
+
+    def end(self, rows: Sequence[int]) -> None:
+        """The pass is over; `rows`: what each config has trained on."""
+
+
+class Module:
+    """A module that is scored."""
+
+    width = 1
+
+    def __init__(self, module: nn.Module, objective: Objective) -> None:
+        self._module = module
+        self._objective = objective
+        self.metric = objective.metric
+
+    @property
+    def training(self) -> bool:
+        return self._module.training
+
+    def mode(self, training: bool) -> None:
+        self._module.train(training)
+
+    def score(self, inputs: Inputs, target: Tensor) -> Scored:
+        output = self._module(*inputs)
+        return output.unsqueeze(0), [self._objective.loss(output, target).item()]
+
+
+class Alone(Module):
+    """One config by plain torch: the bits are those of a loop written by hand."""
+
+    def __init__(self, trainee: Trainee, objective: Objective) -> None:
+        super().__init__(trainee.module, objective)
+        self._trainee = trainee
+
+    def step(self, inputs: Inputs, target: Tensor) -> Scored:
+        trainee, objective = self._trainee, self._objective
+        trainee.optimizer.zero_grad()
+        output = trainee.module(*inputs)
+        loss = objective.loss(output, target)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if objective.clip_norm is not None:
+            nn.utils.clip_grad_norm_(trainee.module.parameters(), objective.clip_norm)
+        trainee.optimizer.step()
+        trainee.steps += 1
+        return output.detach().unsqueeze(0), [loss.item()]
+
+    def end(self, rows: Sequence[int]) -> None:
+        self._trainee.rows += rows[0]
+
+
+class Stack:
+    """Several configs whose modules differ in values only, whose optimizers are of one kind; see `stacked`.
+
+    The trainees are as they were until `end` writes into them. Raises UnstackableError.
+    """
+
+    def __init__(
+        self, trainees: Sequence[Trainee], objectives: Sequence[Objective], generators: Sequence[torch.Generator]
+    ) -> None:
+        self.width = len(trainees)
+        self._trainees = trainees
+        self._loss, self.metric = objectives[0].row_losses, objectives[0].metric
+        if self._loss is None:
+            raise UnstackableError("the loss of single rows is not known")
+        modules = [trainee.module for trainee in trainees]
+        self._parameters = FlatParameters(modules)
+        self._leaves = list(self._parameters.leaves.values())
+        self._module = StackedModule(modules, self._parameters.leaves, generators)
+        self._optimizer = StackedOptimizer([trainee.optimizer for trainee in trainees], self._parameters)
+        limits = [float("inf") if each.clip_norm is None else each.clip_norm for each in objectives]
+        self._limits = torch.tensor(limits).unsqueeze(1) if min(limits) < float("inf") else None
+
+    @property
+    def training(self) -> bool:
+        return self._module.training
+
+    def mode(self, training: bool) -> None:
+        self._module.training = training
+
+    def step(self, inputs: Inputs, target: Tensor) -> Scored:
+        output = self._module(*inputs)
+        losses = self._losses(output, target)
+        self._parameters.take(torch.autograd.grad(losses.sum(), self._leaves, allow_unused=True))
+        if self._limits is not None:
+            self._clip(self._limits)
+        self._optimizer.step()
+        for trainee in self._trainees:
+            trainee.steps += 1
+        return output.detach(), losses.tolist()
+
+    def score(self, inputs: Inputs, target: Tensor) -> Scored:
+        output = self._module(*inputs)
+        return output, self._losses(output, target).tolist()
+
+    def end(self, rows: Sequence[int]) -> None:
+        self._parameters.give_back()
+        self._module.give_back([trainee.module for trainee in self._trainees])
+        self._optimizer.give_back()
+        for trainee, count in zip(self._trainees, rows):
+            trainee.rows += count
+
+    def _losses(self, output: Tensor, target: Tensor) -> Tensor:
+        """The mean loss of each config [B]."""
+        assert self._loss is not None
+        repeated = target.repeat(self.width, *(1,) * (target.dim() - 1))
+        return self._loss(output.flatten(0, 1), repeated).view(self.width, -1).mean(1)
+
+    def _clip(self, limits: Tensor) -> None:
+        """As `nn.utils.clip_grad_norm_`, for each config."""
+        gradients = self._parameters.gradients
+        norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
+        gradients.mul_((limits / (norms + 1e-6)).clamp_(max=1.0))
