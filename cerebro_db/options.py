@@ -48,6 +48,8 @@ class Options:
     lock_seconds: float = 10.0
     #: How long idle training sessions or workers stay for the caller's next call [s]; 0 ends them with the call.
     keep_seconds: float = 60.0
+    #: Store where the time of each hop goes, in cerebro.profile.
+    profile: bool = False
     #: For a source that is not packed yet, the arguments of training_preprocessor_dl.
     dependent_varname: str = ""
     independent_varname: str = ""
@@ -142,11 +144,21 @@ def as_object(text: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:
 
 def _typed(name: str, value: Any, kind: type) -> Any:
     """The value as the option's type; settings arrive as text, JSON as itself."""
-    if isinstance(value, kind) and not isinstance(value, bool):
+    if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
         return value
+    if kind is bool:
+        return _flag(name, value)
     try:
         if isinstance(value, (str, int)) and not isinstance(value, bool):
             return kind(value)
     except ValueError:
         pass
     raise UsageError(f"option {name} is {value!r}, expected {'a number' if kind is not str else 'text'}")
+
+
+def _flag(name: str, value: Any) -> bool:
+    """As the server reads its own settings."""
+    known = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+    if str(value).strip().lower() not in known:
+        raise UsageError(f"option {name} is {value!r}, expected true or false")
+    return known[str(value).strip().lower()]
