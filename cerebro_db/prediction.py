@@ -155,7 +155,7 @@ def load_module(database: Database, model_arch: str, layout: Layout, loss: str, 
     """The module of an architecture (JSON) with its weights, in evaluation mode."""
     parsed = architecture.Architecture.parse(model_arch)
     allowed = factories.registry(database, [model_arch])
-    module = architecture.build(parsed, layout, loss, allowed)
+    module = architecture.build(parsed, layout, loss, allowed, weigh=False)  # a fit has trained it
     load_weights(module, weights)
     return module.train(False)
 
