@@ -17,6 +17,8 @@ EXECUTORS = ("local", "ray")
 FUSE = ("auto", "off", "always")
 #: What options in MB count in.
 MB = 1_000_000
+#: What is idle for longer is of no use to anybody [s].
+LONGEST_KEEP = 86400
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class Options:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"option {name} is {getattr(self, name)}, expected {least} or more")
+        if self.keep_seconds > LONGEST_KEEP:
+            raise UsageError(f"option keep_seconds is {self.keep_seconds}, expected at most {LONGEST_KEEP} (a day)")
         if self.seed >= 2**31:
             raise UsageError(f"option seed is {self.seed}, expected less than {2**31}")
 

@@ -209,7 +209,7 @@ class Session:
             return False
         self.send(query("sessions", "clear"))
         self.send(query("sessions", "discard"))
-        self.send(query("sessions", "rest"), milliseconds=int(seconds * 1000))
+        self.send(query("sessions", "rest"), milliseconds=max(1, int(seconds * 1000)))  # 0 would be for ever
         return True
 
     def awake(self) -> bool:

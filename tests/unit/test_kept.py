@@ -6,7 +6,9 @@ import os
 
 import pytest
 
+from cerebro_db.errors import UsageError
 from cerebro_db.kept import Shelf
+from cerebro_db.options import Options
 
 
 class Thing:
@@ -55,6 +57,14 @@ def test_all_of_one_owner_or_of_all_others_ends() -> None:
     shelf.remove(things["c"])
     assert things["c"].closed
     assert shelf.count == 0
+
+
+def test_nothing_is_kept_for_days() -> None:
+    assert Options.parse(None, {"keep_seconds": "0.5"}).keep_seconds == 0.5
+    with pytest.raises(UsageError, match=r"option keep_seconds is 90000.0, expected at most 86400 \(a day\)"):
+        Options.parse('{"keep_seconds": 90000.0}', {})
+    with pytest.raises(UsageError, match="option keep_seconds is -1.0, expected 0 or more"):
+        Options.parse('{"keep_seconds": -1.0}', {})
 
 
 def test_a_child_process_does_not_touch_what_its_parent_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
