@@ -115,7 +115,7 @@ class Options:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"option {name} is {getattr(self, name)}, expected {least} or more")
-        if self.keep_seconds > LONGEST_KEEP:
+        if not self.keep_seconds <= LONGEST_KEEP:  # nor NaN
             raise UsageError(f"option keep_seconds is {self.keep_seconds}, expected at most {LONGEST_KEEP} (a day)")
         if self.seed >= 2**31:
             raise UsageError(f"option seed is {self.seed}, expected less than {2**31}")
