@@ -55,7 +55,7 @@ class Crew:
     def spare(self, database: Optional[Database] = None) -> None:
         """Close what is open and not in use; with a session of the server to ask, until others can connect instead."""
         idle = [*self._ahead, *SHELF.of(self._owner)]
-        pids = [session.connection.info.backend_pid for session in idle if not session.connection.closed]
+        pids = [session.pid for session in idle if session.pid]
         self._close_ahead()
         SHELF.drop(self._owner)
         until = time.monotonic() + LEAVE_SECONDS
@@ -87,7 +87,7 @@ class Crew:
 
     def kept(self) -> List[int]:
         """Processes of the sessions that are kept for this caller."""
-        return [session.connection.info.backend_pid for session in SHELF.of(self._owner)]
+        return [session.pid for session in SHELF.of(self._owner)]
 
     def _close_ahead(self) -> None:
         while self._ahead:

@@ -141,6 +141,11 @@ class Session:
         return cls(connection, login.setup)
 
     @property
+    def pid(self) -> int:
+        """Its process in the server; 0 when it has ended."""
+        return 0 if self.connection.closed else int(self.connection.info.backend_pid)
+
+    @property
     def busy(self) -> bool:
         return self._cursor is not None or bool(self._queued) or self._setup is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from typing import Any, Callable, Iterator, List, Set
 
 import psycopg2
@@ -13,6 +14,7 @@ import pytest
 import cerebro_db
 from cerebro_db import crew
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.client_sessions import ClientSessions, Stop
 from cerebro_db.executors import local
 from tests import runs
 from tests.conftest import Role
@@ -202,6 +204,22 @@ def test_a_refused_cold_call_leaves_nothing(own: PsycopgDatabase, packed: Psycop
         runs.fit(own, "packed", "x", "two", 0, keep_seconds=LONG)
     runs.no_helpers(packed, 10)
     assert kept(packed) == set()
+
+
+def test_sessions_that_start_ahead_are_those_that_train(own: PsycopgDatabase, packed: PsycopgDatabase) -> None:
+    importing = sql("select pid from pg_stat_activity where query like '%%warm_up(%%' and application_name = 'cerebro'")
+    with ClientSessions(own, Stop(), 10.0) as sessions:
+        sessions.ahead(SEGMENTS)
+        ahead = {row["pid"] for row in packed.rows(importing)}
+        assert len(ahead) == SEGMENTS
+        first = sessions.start()
+        assert first.warm
+        assert first.connection.info.backend_pid in ahead
+        sessions.ahead(0)
+        wait_until(lambda: len(runs.helpers(packed)) == 1, 20, "the one that nobody took is closed")
+        assert first.done(time.monotonic() + 60)
+        assert not sessions.start().warm
+    runs.no_helpers(packed, 20)
 
 
 def test_a_kept_session_that_was_ended_is_replaced(own: PsycopgDatabase, packed: PsycopgDatabase) -> None:
