@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-from cerebro_db.report import accounting, figures, words
+from cerebro_db.report import accounting, figures, profile, words
 from cerebro_db.report.accounting import Standing
 from cerebro_db.report.look import Look
 from cerebro_db.report.markup import document, figure, pill, right, section, text, tile, when
@@ -30,6 +30,7 @@ def _plots(look: Look) -> Dict[str, Optional[Figure]]:
         "hops": figures.hops(look),
         "segments": figures.segment_time(look),
         "configs": figures.config_time(look),
+        "profile": profile.phases(look),
     }
 
 
@@ -55,8 +56,16 @@ def _body(look: Look, plots: Dict[str, Optional[Figure]]) -> List[str]:
                  figure(plots, "segments", "No hop has finished yet.")),
         section("Where the time of each config went", "Longest first.",
                  figure(plots, "configs", "No hop has finished yet.")),
+        *_profile(plots),
         _footer(),
     ]  # fmt: skip
+
+
+def _profile(plots: Dict[str, Optional[Figure]]) -> List[str]:
+    if not plots["profile"]:
+        return []
+    lead = "Inside the hops, by their own clock; longest first."
+    return [section("Where the time of the hops went", lead, figure(plots, "profile", ""))]
 
 
 def _header(run: Run) -> str:
