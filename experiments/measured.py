@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -20,7 +20,6 @@ import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.connections import Server
 from cerebro_db.errors import CerebroError
-from cerebro_db.options import Options
 from cerebro_db.report import accounting
 from cerebro_db.report.read import read_run
 from cerebro_db.report.record import PARTS, Record
@@ -37,7 +36,6 @@ MB = 1e6
 FAILURES = (CerebroError, psycopg2.Error, sqlalchemy.exc.SQLAlchemyError, subprocess.SubprocessError, OSError)
 #: How long idle sessions wait for the next call of a question that measures in warm ones.
 WARM_SECONDS = 120
-KEEPS = any(item.name == "keep_seconds" for item in fields(Options))
 #: Options of a baseline that is asked as it is.
 NONE: Mapping[str, Any] = MappingProxyType({})
 _numbers = count(1)
@@ -79,8 +77,7 @@ class Bench:
         """Warm: one session makes all calls inside, and what it trains in waits for the next one. Else each is new."""
         engine = sqlalchemy.create_engine("postgresql+psycopg2://", creator=lambda: connect(self.dsn).connection)
         self._server = engine if warm else self.dsn
-        # A version without the option keeps nothing.
-        self._options = {"keep_seconds": WARM_SECONDS if warm else 0} if KEEPS else {}
+        self._options = {"keep_seconds": WARM_SECONDS if warm else 0}
         try:
             yield
         finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Dict, Iterator, List
 
-from experiments.measured import KEEPS, Bench, Grid, fused
+from experiments.measured import Bench, Grid, fused
 from experiments.results import Row
 from experiments.settings import Asked
 from experiments.workloads.base import Size
@@ -46,7 +46,7 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:
     for strategy in asked.strategies:
         for variant, options in fused(["auto", "off"] if strategy in asked.compare_fused else ["auto"]):
-            again = KEEPS and not variant and strategy in asked.compare_warm
+            again = not variant and strategy in asked.compare_warm
             fit = partial(bench.fit, grid, strategy, {**asked.options, **options})
             with bench.sessions(warm=again):
                 yield from bench.tried(strategy, partial(fit, variant, repeat))
