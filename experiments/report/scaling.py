@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Optional, Sequence
 
+from experiments import machine
 from experiments.line import Line, fit_line
 from experiments.report import charts
 from experiments.report.answer import Answer, Bar, Grid, Results, ratio, shown
@@ -23,10 +24,11 @@ def segments(results: Results) -> Answer:
                 for name, group in grouped.items()}  # fmt: skip
     plot = charts.lines(speedups, "segments", "times as fast as on 1", x_axis={"tickvals": _ticks(samples, "segments")})
     told = {name: max((value or 0.0 for _, value in points), default=0.0) for name, points in speedups.items()}
+    cores = machine.read(results.folder).get("cores", "these")
     words = ", ".join(f"{shown(value)} × ({name})" for name, value in told.items())
     return Answer(
-        findings=[f"The most that more segments give is {words}; there are as many cores as the top of this page says, "
-                  "where the paper had a machine for each worker."] if samples else [],
+        findings=[f"The most that more segments give is {words}, on {cores} cores; the paper had a machine per worker."]
+        * bool(samples),
         plots={"segments": plot} if samples else {},
         captions={"segments": "Training alone, from the first hop to the last"},
         tables=[_table(samples)],
