@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from functools import partial
+from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -60,7 +61,7 @@ def groups(plan: Plan, allowed: Registry) -> Groups:
         widths = [len(keys) for keys in sets]
         return _named(sets, spread(sets, widths, lambda number, width: float(width), alone, len(plan.segments)))
     seconds = Probe(plan, sets, allowed)
-    widths = [best_width(len(keys), lambda width, n=number: seconds(n, width)) for number, keys in enumerate(sets)]
+    widths = [best_width(len(keys), partial(seconds, number)) for number, keys in enumerate(sets)]
     return _named(sets, spread(sets, widths, seconds, alone, len(plan.segments)))
 
 
@@ -93,7 +94,8 @@ def spread(
     parts = [math.ceil(len(keys) / width) for keys, width in zip(sets, widths)]
     best, least = list(parts), math.inf
     while True:
-        times = [[seconds(number, size) for size in _sizes(len(keys), parts[number])] for number, keys in enumerate(sets)]
+        cut = [_sizes(len(keys), count) for keys, count in zip(sets, parts)]
+        times = [[seconds(number, size) for size in sizes] for number, sizes in enumerate(cut)]
         jobs = [t for each in times for t in each]
         jobs += [sum(jobs) / sum(map(len, sets))] * alone
         cost = max(sum(jobs), segments * max(jobs))

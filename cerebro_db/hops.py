@@ -44,12 +44,14 @@ class SegmentWorker:
         sources = Sources(open_source(plan.packed, place.dist_key), validation)
         self._trainer = Trainer(plan, place.segment_id, sources, allowed, check)
         self._trainer.rows.warm()
+        #: Configs whose last hop of an epoch was here -> that epoch.
+        self._ended: Dict[int, int] = {}
 
     def hop(self, mst_keys: Sequence[int], epoch: int, last: bool) -> Dict[str, Any]:
         """Train a config, or several as one, over this segment; write their new states and the events."""
         started = time.perf_counter()
         visit = Visit(tuple(mst_keys), epoch, last)
-        states = [self._states.load(mst_key) for mst_key in mst_keys]
+        states = [self._state(mst_key, epoch) for mst_key in mst_keys]
         loaded = time.perf_counter()
         visiting = self._trainer.begin(visit, states)
         del states  # as large as the models, and not needed while they train
@@ -60,7 +62,15 @@ class SegmentWorker:
             sizes = [self._saved(visiting, number, each) for number, each in enumerate(visited)]
             now = time.perf_counter()
             taken = Taken(now - started, loaded - started + now - ended)
-            return self._states.record(self._segment_id, visit, visited, taken, sizes)
+            told = self._states.record(self._segment_id, visit, visited, taken, sizes)
+        if last:  # committed, and nobody has the configs since
+            self._ended.update(dict.fromkeys(set(mst_keys) - set(told["diverged"]), epoch))
+        return told
+
+    def _state(self, mst_key: int, epoch: int) -> Optional[Dict[str, bytes]]:
+        """A config's stored state; None where it stays, and is in memory as its last hop of all has left it."""
+        stays = self._ended.pop(mst_key, None) == epoch - 1 and self._trainer.holds(mst_key)
+        return None if stays and self._states.untouched(mst_key, epoch) else self._states.load(mst_key)
 
     def _saved(self, visiting: Visiting, number: int, visited: Visited) -> int:
         """Write one config's new state; its bytes."""

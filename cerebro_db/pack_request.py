@@ -119,8 +119,7 @@ def parse_rules(text: Optional[str]) -> Optional[int]:
         return None
     if not text.strip().isdigit() or not 1 <= int(text) <= 32767:
         raise UsageError(
-            f"distribution_rules is {text!r}; on PostgreSQL expected 'all_segments' "
-            "or a number of segments such as '4'"
+            f"distribution_rules is {text!r}, expected 'all_segments' or a number of segments such as '4'"
         )
     return int(text)
 

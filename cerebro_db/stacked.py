@@ -33,7 +33,8 @@ class UnstackableError(ValueError):
 class StackedModule:
     """B modules of one architecture. `parameters` are leaves that the caller trains; buffers are its own.
 
-    `tensors`: every parameter by its name, [B, *shape]. Raises UnstackableError.
+    `tensors`: every parameter by its name, [B, *shape], but for weights of Linear [B, inputs, outputs]. Raises
+    UnstackableError.
     """
 
     def __init__(
@@ -90,9 +91,9 @@ class StackedModule:
         weight, bias = self._tensors[f"{prefix}weight"], self._tensors.get(f"{prefix}bias")
 
         def apply(values: Tensor) -> Tensor:
-            flat, turned = values if values.dim() == 3 else values.flatten(1, -2), weight.transpose(1, 2)
-            output = flat.bmm(turned) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, turned)
-            return output if values.dim() == 3 else output.unflatten(1, values.shape[1:-1])
+            flat = values if values.dim() == 3 else values.flatten(1, -2)
+            output = flat.bmm(weight) if bias is None else torch.baddbmm(bias.unsqueeze(1), flat, weight)
+            return output if values.dim() == 3 else output.reshape(*values.shape[:-1], -1)
 
         return apply
 
@@ -191,7 +192,10 @@ _MAKERS: Dict[Type[nn.Module], _Maker] = {
 
 
 class FlatParameters:
-    """The parameters of B modules in one tensor [B, n], a row per config, so that an optimizer takes few steps."""
+    """The parameters of B modules in one tensor [B, n], a row per config, so that an optimizer takes few steps.
+
+    Weights of Linear lie turned, as [inputs, outputs]: so a batched product gives their gradients in the same order.
+    """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         named = [dict(module.named_parameters()) for module in modules]
@@ -200,28 +204,28 @@ class FlatParameters:
             raise UnstackableError("the modules have other parameters than each other")
         if any(value.dtype != torch.float32 or not value.requires_grad for value in named[0].values()):
             raise UnstackableError("parameters that are not float32, or not trained")
-        self.shapes = shapes[0]
+        linear = {f"{name}.weight" for name, part in modules[0].named_modules() if type(part) is nn.Linear}
+        self._turned = [name in linear for name in shapes[0]]
+        self._shapes = [shape[::-1] if turned else shape for shape, turned in zip(shapes[0].values(), self._turned)]
         #: The parameters themselves, config by config.
-        self.modules: List[List[Tensor]] = [list(each.values()) for each in named]
-        self.values = self.gathered(self.modules)
+        self._modules: List[List[Tensor]] = [list(each.values()) for each in named]
+        self.values = self.gathered(self._modules)
         self.gradients = torch.zeros_like(self.values)
-        #: name -> [B, *shape], leaves that share memory with `values`.
+        #: name -> leaves that share memory with `values`.
         self.leaves = {
-            name: view.detach().requires_grad_() for name, view in zip(self.shapes, self.views(self.values))
+            name: part.detach().requires_grad_() for name, part in zip(shapes[0], self._parts(self.values))
         }
-        self._gradients = self.views(self.gradients)
+        self._gradients = self._parts(self.gradients)
 
     def gathered(self, configs: Sequence[Sequence[Tensor]]) -> Tensor:
         """Tensors shaped as the parameters, config by config, as [B, n]."""
         with torch.no_grad():
-            return torch.stack([torch.cat([value.reshape(-1) for value in tensors]) for tensors in configs])
+            return torch.stack([torch.cat([*map(self._flat, tensors, self._turned)]) for tensors in configs])
 
     def views(self, flat: Tensor) -> List[Tensor]:
         """A tensor [B, n] as [B, *shape] for each parameter, sharing its memory."""
-        sizes = [shape.numel() for shape in self.shapes.values()]
-        return [
-            part.view(len(flat), *shape) for part, shape in zip(flat.split(sizes, 1), self.shapes.values())
-        ]
+        parts = zip(self._parts(flat), self._turned)
+        return [part.transpose(1, 2) if turned else part for part, turned in parts]
 
     def take(self, gradients: Sequence[Optional[Tensor]]) -> None:
         """Gradients of the leaves, in order."""
@@ -234,6 +238,15 @@ class FlatParameters:
     def give_back(self) -> None:
         """Write the values into the modules."""
         with torch.no_grad():
-            for view, parameters in zip(self.views(self.values), zip(*self.modules)):
+            for view, parameters in zip(self.views(self.values), zip(*self._modules)):
                 for parameter, value in zip(parameters, view):
                     parameter.copy_(value)
+
+    def _parts(self, flat: Tensor) -> List[Tensor]:
+        """The same, as they lie."""
+        sizes = [shape.numel() for shape in self._shapes]
+        return [part.view(len(flat), *shape) for part, shape in zip(torch.split(flat, sizes, 1), self._shapes)]
+
+    @staticmethod
+    def _flat(tensor: Tensor, turned: bool) -> Tensor:
+        return (tensor.t() if turned else tensor).reshape(-1)

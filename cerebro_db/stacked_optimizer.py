@@ -90,7 +90,8 @@ class StackedOptimizer:
         for part in self._parts:
             for row in part.rows:
                 for place, parameter in enumerate(_parameters(self._optimizers[row])):
-                    state = {name: view[place][row].clone() for name, view in views.items()}
+                    kept = {name: view[place][row] for name, view in views.items()}
+                    state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in kept.items()}
                     if isinstance(part, _Adam):
                         state["step"] = part.steps.clone()
                     if state:
@@ -98,7 +99,8 @@ class StackedOptimizer:
 
     def _part(self, kind: Type[_Part], rows: List[int]) -> _Part:
         kept = {name: [tensor[row] for row in rows] for name, tensor in self._kept.items()}
-        values, gradients = ([tensor[row] for row in rows] for tensor in (self._parameters.values, self._parameters.gradients))
+        flat = self._parameters
+        values, gradients = ([tensor[row] for row in rows] for tensor in (flat.values, flat.gradients))
         first = self._optimizers[rows[0]]
         return kind(rows, first.param_groups[0], values, gradients, kept, torch.tensor(_steps(first)))
 

@@ -32,6 +32,11 @@ class StateStore:
         """The parts that are stored, by name: weights and rest, or initial, or none."""
         return joined(self.chunks(mst_key))
 
+    def untouched(self, mst_key: int, epoch: int) -> bool:
+        """Whether no hop of this epoch has changed the state."""
+        row = one(self._database, query("catalog", "epoch_hops"), run_id=self._run_id, mst_key=mst_key, epoch=epoch)
+        return not row["hops"]
+
     def chunks(self, mst_key: int) -> Iterator[Chunk]:
         """What is stored piece by piece, each part's in order."""
         return self._copied(mst_key) if self._client is not None else self._selected(mst_key)

@@ -77,26 +77,37 @@ class Trainer:
         """All that a visit trains on, from rows that are kept or read."""
         return itertools.chain.from_iterable(self.rows.epoch(key, rows) for key, rows in self.passes(visit))
 
-    def begin(self, visit: Visit, states: Iterable[Mapping[str, bytes]]) -> Visiting:
-        """Begin a visit with the parts of each config's state: weights and rest, or initial, or none."""
+    def begin(self, visit: Visit, states: Iterable[Optional[Mapping[str, bytes]]]) -> Visiting:
+        """Begin a visit with the parts of each config's state: weights and rest, or initial, or none.
+
+        None in place of the parts: the config is as its last visit here has left it, which `holds` says.
+        """
         started = time.perf_counter()
         configs = [self.plan.config(key) for key in visit.mst_keys]
         members = [self._member(config, state) for config, state in zip(configs, states)]
         return Visiting(self, visit, members, started)
 
-    def _member(self, config: ConfigPlan, state: Mapping[str, bytes]) -> Member:
-        trainee = self._built.take(config.mst_key) if "weights" in state else None
-        trainee = trainee or new_trainee(config, self.plan, self._allowed)
+    def holds(self, mst_key: int) -> bool:
+        """Whether what the config's last visit here has left is kept."""
+        return self._built.holds(mst_key)
+
+    def _member(self, config: ConfigPlan, state: Optional[Mapping[str, bytes]]) -> Member:
+        kept = self._built.take(config.mst_key)
+        if state is None:
+            assert kept is not None
+            torch.set_rng_state(kept.rng_state)
+            return kept
+        trainee = kept.trainee if kept and "weights" in state else new_trainee(config, self.plan, self._allowed)
         if "weights" in state:
             trainee.load(Blobs(state["weights"], state["rest"]))
         elif "initial" in state:
             load_weights(trainee.module, state["initial"])
         return Member(trainee, torch.get_rng_state())
 
-    def keep(self, mst_key: int, trainee: Trainee, size: int) -> None:
+    def keep(self, mst_key: int, member: Member, size: int) -> None:
         """Keep what a visit leaves for the config's next one; `size`: bytes of its state."""
         if not own_code(self.plan.config(mst_key)):
-            self._built.keep(mst_key, trainee, size)
+            self._built.keep(mst_key, member, size)
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
         if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
@@ -105,7 +116,7 @@ class Trainer:
 
 
 class Member(NamedTuple):
-    """A config of a visit, and the random numbers that it begins with."""
+    """A config between visits: what is in memory, and its random numbers."""
 
     trainee: Trainee
     rng_state: Tensor
@@ -156,7 +167,7 @@ class Visiting:
             torch.set_rng_state(self._generators[number].get_state())
         trainee = self._trainees[number]
         blobs = trainee.dump()
-        self._trainer.keep(self.visit.mst_keys[number], trainee, blobs.size)
+        self._trainer.keep(self.visit.mst_keys[number], Member(trainee, torch.get_rng_state()), blobs.size)
         return blobs
 
     def _visited(self, tally: Tally, validation: Optional[Tally]) -> Visited:
@@ -188,20 +199,23 @@ class Built:
 
     def __init__(self, budget: int) -> None:
         self._room = budget
-        self._kept: Dict[int, Tuple[Trainee, int]] = {}
+        self._kept: Dict[int, Tuple[Member, int]] = {}
 
-    def take(self, mst_key: int) -> Optional[Trainee]:
+    def holds(self, mst_key: int) -> bool:
+        return mst_key in self._kept
+
+    def take(self, mst_key: int) -> Optional[Member]:
         """The config's objects as it left them, out of what is kept; None when there are none."""
-        trainee, size = self._kept.pop(mst_key, (None, 0))
+        member, size = self._kept.pop(mst_key, (None, 0))
         self._room += size
-        return trainee
+        return member
 
-    def keep(self, mst_key: int, trainee: Trainee, size: int) -> None:
+    def keep(self, mst_key: int, member: Member, size: int) -> None:
         """Keep them if `size`, the bytes of the state, has room."""
         if size <= self._room:
-            trainee.optimizer.zero_grad()  # gradients are of no use any more
+            member.trainee.optimizer.zero_grad()  # gradients are of no use any more
             self._room -= size
-            self._kept[mst_key] = trainee, size
+            self._kept[mst_key] = member, size
 
 
 def own_code(config: ConfigPlan) -> bool:

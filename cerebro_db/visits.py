@@ -84,6 +84,5 @@ class Visited:
         share = taken.seconds / width
         moved = max(0.0, share - known - build) if taken.moved is None else taken.moved / width
         start = max(0.0, share - known - moved)
-        return {
-            **values, "hop_seconds": moved, "start_seconds": start, "state_bytes": state_bytes, "seconds": taken.seconds,
-        }  # fmt: skip
+        whole = {"state_bytes": state_bytes, "seconds": taken.seconds}
+        return {**values, "hop_seconds": moved, "start_seconds": start, **whole}

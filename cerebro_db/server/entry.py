@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, TypeVar
 
-from cerebro_db.errors import CerebroError, SetupError
+from cerebro_db.errors import CancelledError, CerebroError, SetupError
 
 Result = TypeVar("Result")
 _REMEDY = "madlib_mop_check() names what to install"
@@ -23,6 +23,8 @@ def sql_function(body: Callable[..., Result]) -> Callable[..., Result]:
             return body(plpy, *arguments, **named)
         except CerebroError as error:
             raise _shown(plpy, error) from None
+        except KeyboardInterrupt:  # Greenplum's PL/Python raises it for a cancel, and gives it no SQLSTATE of its own
+            raise _shown(plpy, CancelledError("canceling statement due to user request")) from None
         except ImportError as error:
             raise _shown(plpy, SetupError(f"{error} on the server; {_REMEDY}")) from None
 

@@ -60,6 +60,7 @@ begin
     end if;
     execute format('insert into cerebro_private.%I (part, chunk, data) select s.part, s.chunk, s.data'
                  || '  from only pg_temp.cerebro_stage s', cerebro_private.state_name($1, $2));
+    delete from only pg_temp.cerebro_stage;  -- the next config's chunks come in the same transaction
 end
 $body$;
 comment on function cerebro_private.save_staged(integer, integer) is

@@ -112,6 +112,11 @@ select cerebro_private.save_hop(
          , %(train_seconds)s::float8, %(validate_seconds)s::float8, %(data_seconds)s::float8
          , %(hop_seconds)s::float8, %(start_seconds)s::float8, %(state_bytes)s::bigint, %(seconds)s::float8);
 
+-- epoch_hops --
+-- How many hops of a config are committed in an epoch.
+select count(*) as hops from cerebro.hop h
+ where h.run_id = %(run_id)s::integer and h.mst_key = %(mst_key)s::integer and h.epoch = %(epoch)s::integer;
+
 -- settle_state --
 -- Wait until a session that writes a config's state has committed or rolled back.
 select count(*) as chunks from cerebro_private.load_state(%(run_id)s::integer, %(mst_key)s::integer);

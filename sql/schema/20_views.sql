@@ -107,7 +107,7 @@ comment on column cerebro.hop.epoch is 'Pass over the rows, from 1.';
 comment on column cerebro.hop.loss is 'Mean training loss over the rows of this hop.';
 comment on column cerebro.hop.metric is 'Mean training metric over the rows of this hop; NULL without a metric.';
 comment on column cerebro.hop.validation_loss is 'Mean validation loss; only on the last hop of an epoch that validates.';
-comment on column cerebro.hop.train_seconds is 'Training [s].';
+comment on column cerebro.hop.train_seconds is 'Training [s]; of configs trained as one, as the other parts, an equal share.';
 comment on column cerebro.hop.validate_seconds is 'Validating [s].';
 comment on column cerebro.hop.data_seconds is 'Reading and decoding rows [s].';
 comment on column cerebro.hop.hop_seconds is 'Moving state in and out [s].';

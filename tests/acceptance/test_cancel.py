@@ -141,9 +141,11 @@ def _cancel_once(dsn: str, output: str, seconds: float) -> str:
     timer.start()
     running.wait(60)
     timer.join()
-    code = "finished" if running.error is None else str(running.error.pgcode)
+    error = running.error
     running.close()
-    return code
+    if error is None or error.pgcode == "57014":
+        return "finished" if error is None else "57014"
+    return str(error)
 
 
 def _check_leftovers(database: PsycopgDatabase, ended: Any) -> None:

@@ -205,7 +205,7 @@ def test_a_server_without_the_functions_is_refused_before_anything_is_made(
 ) -> None:
     runs.make_images(pg, "pics", 20)
     runs.make_selection(pg, "s", {1: (runs.MLP, runs.ADAM, "batch_size=8")})
-    pg.script(sql("drop function cerebro_private.train_hop(integer, integer, integer, integer, boolean)"))
+    pg.script(sql("drop function cerebro_private.train_hop(integer, integer[], integer, integer, boolean)"))
     before = runs.relations(pg)
     told = f"strategy {strategy} trains in functions of the server, .* lacks cerebro_private.train_hop.* plpython3u"
     options = {"dependent_varname": "label", "independent_varname": "img"}

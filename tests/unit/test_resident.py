@@ -16,12 +16,12 @@ import torch
 from cerebro_db import messages, options
 from cerebro_db.errors import UsageError
 from cerebro_db.layout import Input, Layout, Target
-from cerebro_db.messages import Message, packets
+from cerebro_db.messages import Message, Named, of_configs, packets
 from cerebro_db.options import Options
 from cerebro_db.plan import ConfigPlan, Plan, SegmentPlan
 from cerebro_db.resident import Process
 from cerebro_db.sqltext import TableName
-from cerebro_db.state_store import Chunk, joined
+from cerebro_db.state_store import joined
 from cerebro_db.trainer import Sources, Trainer
 from cerebro_db.visits import Visit, Visited
 
@@ -98,7 +98,7 @@ class Wire:
         self.process = Process({}, NoDatabase(), nothing)
         self.asked: List[List[int]] = []
 
-    def tell(self, head: Dict[str, Any], chunks: Sequence[Chunk] = ()) -> Message:
+    def tell(self, head: Dict[str, Any], chunks: Sequence[Named] = ()) -> Message:
         message = Message.of_chunks(head, chunks)
         return self.brought(self.sent(message), head.get("token", ""))
 
@@ -125,7 +125,7 @@ class Wire:
     def open(self, plan: Plan, token: str = "t") -> Message:
         return self.tell(opening(plan, token))
 
-    def hop(self, visit: Visit, state: Sequence[Chunk], token: str = "t") -> Tuple[Message, List[Chunk]]:
+    def hop(self, visit: Visit, state: Sequence[Named], token: str = "t") -> Tuple[Message, List[Named]]:
         """A hop with all that belongs to it: the answer, and the new state."""
         *parts, rest = packets(state)
         for part in parts:
@@ -149,10 +149,10 @@ def pulled(plan: Plan, visits: Sequence[Visit]) -> Tuple[Dict[str, bytes], Dict[
     worker = Trainer(plan, 0, Sources(Rows(), None), {}, nothing)
     state: Dict[str, bytes] = {}
     for visit in visits:
-        visiting = worker.begin(visit, state)
+        visiting = worker.begin(visit, [state])
         visiting.feed(worker.batches(visit))
-        visited, trainee = visiting.end()
-        state = joined(trainee.dump().chunks())
+        (visited,) = visiting.end()
+        state = joined(visiting.dump(0).chunks())
     return state, counted(asdict(visited))
 
 
@@ -160,19 +160,19 @@ def counted(visited: Dict[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in visited.items() if not name.endswith("seconds")}
 
 
-VISITS = (Visit(TWICE, 1, True), Visit(TWICE, 2, True))
+VISITS = (Visit((TWICE,), 1, True), Visit((TWICE,), 2, True))
 
 
 @pytest.mark.parametrize(("cache", "asked"), [(1000, 1), (0, 20)], ids=["kept", "by windows"])
 def test_bits_and_sums_are_those_of_a_trainer_that_reads(cache: int, asked: int) -> None:
     plan, wire = plan_of(cache), Wire(Rows())
     assert wire.open(plan).head == {"answer": "up", "pid": os.getpid()}
-    state: List[Chunk] = []
+    state: List[Named] = []
     for visit in VISITS:
         answer, state = wire.hop(visit, state)
     expected, counts = pulled(plan, VISITS)
-    assert joined(state) == expected
-    assert counted(answer.head["visited"]) == counts
+    assert of_configs([TWICE], state) == [expected]
+    assert list(map(counted, answer.head["visited"])) == [counts]
     assert counts["row_count"] == 2 * sum(SIZES)
     assert len(wire.asked) == asked
     assert sorted(set(sum(wire.asked, []))) == [11, 14, 17, 20, 23]
@@ -183,13 +183,13 @@ def test_a_state_of_many_packets_goes_in_and_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("cerebro_db.state.CHUNK_BYTES", 400)
     plan, wire = plan_of(1000), Wire(Rows())
     wire.open(plan)
-    state: List[Chunk] = []
+    state: List[Named] = []
     for visit in VISITS:
         answer, state = wire.hop(visit, state)
     assert len(answer.data) <= 4 < len(state)
     assert answer.head["more"]
-    assert joined(state) == pulled(plan, VISITS)[0]
-    assert answer.head["state_bytes"] == sum(len(data) for _, _, data in state)
+    assert of_configs([TWICE], state) == [pulled(plan, VISITS)[0]]
+    assert answer.head["state_bytes"] == [sum(len(data) for _, (_, _, data) in state)]
 
 
 def test_another_process_says_that_it_does_not_know_the_trainer() -> None:
@@ -216,16 +216,16 @@ def test_a_hop_that_was_left_in_its_middle_leaves_no_trace() -> None:
     assert wanted is not None
     assert wanted.head["answer"] == "wants"
     _, state = wire.hop(VISITS[0], [])
-    assert joined(state) == pulled(plan, VISITS[:1])[0]
+    assert of_configs([TWICE], state) == [pulled(plan, VISITS[:1])[0]]
 
 
 @pytest.mark.parametrize("cache", [1000, 0])
 def test_a_loss_that_is_no_number_is_told_and_asks_for_no_further_rows(cache: int) -> None:
     wire = Wire(Rows())
     wire.open(plan_of(cache))
-    answer, _ = wire.hop(Visit(HOPELESS_KEY, 1, False), [])
-    assert answer.head["visited"]["diverged"] is True
-    assert answer.head["visited"]["row_count"] < sum(SIZES)
+    answer, _ = wire.hop(Visit((HOPELESS_KEY,), 1, False), [])
+    assert answer.head["visited"][0]["diverged"] is True
+    assert answer.head["visited"][0]["row_count"] < sum(SIZES)
     assert len(wire.asked) < 5
 
 
@@ -248,7 +248,7 @@ def test_imports_are_paid_for_and_configs_checked_without_a_trainer() -> None:
     wire = Wire(Rows())
     assert wire.tell({"do": "warm"}).head == {"answer": "warm", "torch": torch.__version__}
     checked = wire.tell({"do": "check", "plan": plan_of(0).to_json(), "initial": {}})
-    assert checked.head == {"answer": "checked"}
+    assert checked.head == {"answer": "checked", "groups": []}
 
 
 # -- rounds ----------------------------------------------------------------------------------------
@@ -272,8 +272,8 @@ def test_a_round_takes_a_state_and_gives_the_whole_new_one() -> None:
     for visit in VISITS:
         stored = in_round(wire, visit, stored)
     expected, counts = pulled(plan, VISITS)
-    assert joined(stored.chunks()) == expected
-    assert counted(stored.head["visited"]) == counts
+    assert of_configs([TWICE], stored.chunks()) == [expected]
+    assert list(map(counted, stored.head["visited"])) == [counts]
     assert stored.head["answer"] == "finished"
     assert stored.head["seconds"] > 0
 
@@ -281,10 +281,10 @@ def test_a_round_takes_a_state_and_gives_the_whole_new_one() -> None:
 def test_a_round_in_which_the_loss_is_no_number_leaves_the_state_and_json_that_servers_read() -> None:
     wire = Wire(Rows())
     wire.open(plan_of(1000))
-    answer = in_round(wire, Visit(HOPELESS_KEY, 1, True), NO_STATE)
+    answer = in_round(wire, Visit((HOPELESS_KEY,), 1, True), NO_STATE)
     assert answer.chunks() == []
-    assert answer.head["state_bytes"] > 0
-    visited = Visited.from_json(answer.head["visited"])
+    assert answer.head["state_bytes"][0] > 0
+    visited = Visited.from_json(answer.head["visited"][0])
     assert visited.diverged
     assert visited.loss is not None
     assert not math.isfinite(visited.loss)

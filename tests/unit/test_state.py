@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from cerebro_db import objective
+from cerebro_db.learners import Alone, Objective
 from cerebro_db.params import CompileParams
 from cerebro_db.state import CHUNK_BYTES, Blobs, Trainee
-from cerebro_db.train import Objective, train_batch
 
 OPTIMIZERS = [
     "SGD(lr=0.1)",
@@ -39,7 +39,7 @@ def train(trainee: Trainee, batches: int, first: int) -> None:
     rows = torch.Generator().manual_seed(5)
     x, y = torch.randn(40, 16, 6, generator=rows), torch.randint(0, 3, (40, 16), generator=rows)
     for number in range(first, first + batches):
-        train_batch(trainee, (x[number],), y[number], Objective(nn.functional.cross_entropy))
+        Alone(trainee, Objective(nn.functional.cross_entropy)).step((x[number],), y[number])
 
 
 def hopped(trainee: Trainee, optimizer: str, schedule: str = "") -> Trainee:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from cerebro_db.learners import Alone, Module, Objective
 from cerebro_db.state import Trainee
-from cerebro_db.train import Objective, evaluate, train_hop
+from cerebro_db.train import evaluate, train_hop
 
 
 def nothing() -> None:
@@ -38,7 +39,7 @@ GOAL = Objective(nn.functional.cross_entropy, correct)
 def test_equals_a_loop_by_hand_bit_for_bit():
     ours, theirs = trainee(), trainee()
     torch.manual_seed(4)
-    tally = train_hop(ours, data(), GOAL, nothing)
+    tally = train_hop(Alone(ours, GOAL), data(), nothing)[0]
     torch.manual_seed(4)
     losses, hits = 0.0, 0
     theirs.module.train()
@@ -59,14 +60,14 @@ def test_equals_a_loop_by_hand_bit_for_bit():
 def test_gradients_are_clipped_to_the_norm():
     clipped = trainee(lr=1.0)
     before = [parameter.detach().clone() for parameter in clipped.module.parameters()]
-    train_hop(clipped, data(batches=1), Objective(nn.functional.cross_entropy, clip_norm=1e-3), nothing)
+    train_hop(Alone(clipped, Objective(nn.functional.cross_entropy, clip_norm=1e-3)), data(batches=1), nothing)
     moved = torch.cat([(a - b).flatten() for a, b in zip(clipped.module.parameters(), before)]).norm().item()
     assert moved == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_a_loss_that_is_no_number_ends_the_hop():
     config = trainee(lr=1e38)
-    tally = train_hop(config, data(batches=20), GOAL, nothing)
+    tally = train_hop(Alone(config, GOAL), data(batches=20), nothing)[0]
     assert tally.diverged
     assert tally.rows < 160
 
@@ -75,7 +76,7 @@ def test_evaluation_changes_nothing_and_puts_the_mode_back():
     config = trainee()
     config.module.train()
     before = config.dump()
-    tally = evaluate(config.module, data(), GOAL, nothing)
+    tally = evaluate(Module(config.module, GOAL), data(), nothing)[0]
     assert config.dump() == before
     assert config.module.training
     config.module.train(False)
@@ -94,12 +95,12 @@ def test_an_interrupt_between_batches_ends_the_hop():
 
     config = trainee()
     with pytest.raises(KeyboardInterrupt):
-        train_hop(config, data(), GOAL, check)
+        train_hop(Alone(config, GOAL), data(), check)
     assert config.steps == 2
 
 
 def test_no_rows_give_no_numbers():
-    tally = train_hop(trainee(), [], GOAL, nothing)
+    tally = train_hop(Alone(trainee(), GOAL), [], nothing)[0]
     assert (tally.rows, tally.loss, tally.metric, tally.diverged) == (0, None, None, False)
 
 
@@ -112,5 +113,5 @@ def test_waiting_for_rows_is_counted_as_data(monkeypatch):
             now[0] += 2.0
             yield item
 
-    tally = evaluate(trainee().module, slow(), GOAL, nothing)
+    tally = evaluate(Module(trainee().module, GOAL), slow(), nothing)[0]
     assert (tally.data_seconds, tally.seconds) == (6.0, 6.0)

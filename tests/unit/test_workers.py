@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from types import SimpleNamespace
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any, Deque, Dict, List
 
 import pytest
 
@@ -15,7 +15,7 @@ from cerebro_db.strategies import ledger, workers
 from cerebro_db.strategies.base import Report
 from cerebro_db.strategies.ledger import MAX_LOSSES
 
-UP, READY, CHECKED = {"answer": "up"}, {"answer": "ready"}, {"answer": "checked"}
+UP, READY, CHECKED = {"answer": "up"}, {"answer": "ready"}, {"answer": "checked", "groups": []}
 
 
 class Pretended:
@@ -60,9 +60,11 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> Dict[Hop, Dict[str, Any]]:
     """Hops that the catalog holds although no answer told so."""
     held: Dict[Hop, Dict[str, Any]] = {}
 
-    def settled(sessions: Any, known: Any, segment: int, run_id: int) -> Optional[Report]:
+    def settled(sessions: Any, known: Any, segment: int, run_id: int) -> List[Report]:
         start = known.running(segment)
-        return known.finished(segment, **held[start.hop]) if start is not None and start.hop in held else None
+        row = start and held.get(start.hop)
+        diverged = [start.hop.config] if row and row["diverged"] else []
+        return known.finished(segment, row["seconds"], diverged) if row else []
 
     monkeypatch.setattr(ledger, "settled", settled)
     return held
@@ -100,7 +102,7 @@ def test_a_hop_and_its_end(strategy: Trained, executor: Pretended) -> None:
     opened(strategy, executor)
     strategy.submit(start(1))
     assert executor.sent == [(1, "hop")]
-    executor.says(1, answer="finished", seconds=2.0, rows=3, diverged=True)
+    executor.says(1, answer="finished", seconds=2.0, diverged=[5])
     assert strategy.wait(0) == [Report(HopFinished(Hop(1, 5, 1), 2.0), diverged=True)]
     strategy.submit(start(0))
     executor.says(0, answer="failed", message="lock timeout", sqlstate="55P03")
@@ -180,7 +182,7 @@ def test_losses_in_a_row_end_the_run_and_a_hop_between_forgives(strategy: Traine
     executor.says(1, **UP)
     strategy.wait(0)
     strategy.submit(start(1))
-    executor.says(1, answer="finished", seconds=1.0, rows=1, diverged=False)
+    executor.says(1, answer="finished", seconds=1.0, diverged=[])
     strategy.wait(0)
     for _ in range(MAX_LOSSES - 1):
         executor.news.append(Loss(1, "it died"))
