@@ -14,7 +14,7 @@ import random
 from bisect import insort
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 #: The rules by number: every unit in its rotation, the longest first; the longest first, to the segment with most
 #: work left; both again, but segments are held free for what the run waits for in the end; from here on seeded
@@ -130,6 +130,8 @@ class _Table:
         self.free = self.full & ~work.down
         #: Free units with their priorities, the first to choose first.
         self.idle: List[Tuple[float, int]] = []
+        #: Segments that a free unit may go to next, as bits.
+        self.wanted = [0] * len(self.left)
         #: When which unit leaves which segment.
         self.ends: List[Tuple[float, int, int]] = []
         #: Units for which segments are held free, those that are busy with the time of their end.
@@ -164,7 +166,7 @@ class _Table:
                 if unit in self.critical:
                     self.away[unit] = seconds
             elif self.left[unit]:
-                insort(self.idle, (self._priority(unit), unit))
+                self._wait(unit)
         for segment in _bits(self.work.down):  # as if it came up by the time that a visit takes
             self.ends.append((max(seconds[segment] for seconds in self.work.seconds), -1, segment))
         heapq.heapify(self.ends)
@@ -178,22 +180,28 @@ class _Table:
             self.left[unit] = self.full
             self.later[unit] -= 1
         if self.left[unit]:
-            insort(self.idle, (self._priority(unit), unit))
+            self._wait(unit)
+
+    def _wait(self, unit: int) -> None:
+        self.wanted[unit] = self._wants(unit, self.left[unit])
+        insort(self.idle, (self._priority(unit), unit))
 
     def _start(self, now: float) -> List[Tuple[int, int]]:
         """Start what the rule starts, in order of priority."""
         started, place = [], 0
+        idle, wanted = self.idle, self.wanted
         held = self._held() if self.away else {}
-        while self.free and place < len(self.idle):
-            unit = self.idle[place][1]
-            open_to = self.left[unit] & self.free
-            if held and unit not in self.critical:
+        any_held = sum(1 << segment for segment in held)
+        while self.free and place < len(idle):
+            unit = idle[place][1]
+            open_to = wanted[unit] & self.free
+            if open_to & any_held and unit not in self.critical:
                 open_to = self._without(open_to, held, unit, now)
-            segment = self._where(unit, open_to) if open_to else None
-            if segment is None:
+            if not open_to:
                 place += 1
                 continue
-            del self.idle[place]
+            segment = self._where(unit, open_to)
+            del idle[place]
             self._begin(unit, segment, now)
             started.append((unit, segment))
         return started
@@ -211,13 +219,13 @@ class _Table:
     def _held(self) -> Dict[int, float]:
         """Free segment -> when a critical unit will be there."""
         held: Dict[int, float] = {}
-        open_to = self.free
+        free = self.free
         for unit, end in sorted(self.away.items(), key=lambda item: (-self.remaining[item[0]], item)):
-            left = self.left[unit] or (self.full if self.later[unit] else 0)
-            segment = self._where(unit, left & open_to) if left & open_to else None
-            if segment is not None:
+            open_to = self._wants(unit, self.left[unit] or (self.full if self.later[unit] else 0)) & free
+            if open_to:
+                segment = self._where(unit, open_to)
                 held[segment] = end
-                open_to &= ~(1 << segment)
+                free &= ~(1 << segment)
         return held
 
     def _without(self, open_to: int, held: Mapping[int, float], unit: int, now: float) -> int:
@@ -234,11 +242,14 @@ class _Table:
         weight = self.chances[unit][0]
         return weight if self.rule % 4 == 3 else -self.remaining[unit] * (1 + weight / 2)
 
-    def _where(self, unit: int, open_to: int) -> Optional[int]:
-        """The segment to visit next, of those that are left and free; None to wait."""
-        if self.rule in (ROTATION, ROTATION_HELD):
-            turn = next_turn(self.left[unit] or self.full, self.work.numbers[unit], self.work.segments)
-            return turn if open_to >> turn & 1 else None
+    def _wants(self, unit: int, left: int) -> int:
+        """Where it may go next of what is left in its epoch: anywhere, or in rotation the one whose turn it is."""
+        if not left or self.rule not in (ROTATION, ROTATION_HELD):
+            return left
+        return 1 << next_turn(left, self.work.numbers[unit], self.work.segments)
+
+    def _where(self, unit: int, open_to: int) -> int:
+        """The segment to visit next, of those that it may go to and that are free."""
         if not open_to & (open_to - 1):
             return open_to.bit_length() - 1
         if self.rule < VARIATIONS:
