@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence
 
 from experiments.baselines.base import Job
@@ -42,7 +42,11 @@ class Member:
 
     def end(self) -> None:
         """Let it finish what it does, and wait for it."""
-        self._process.communicate()
+        with suppress(BrokenPipeError):
+            self._process.communicate()
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -58,6 +62,11 @@ def team(module: str, job: Job, environments: Sequence[Mapping[str, str]]) -> It
         for member in members:
             member.hear()
         yield members
+    except BaseException:
+        # One that waits for another that is gone would wait on.
+        for member in members:
+            member.kill()
+        raise
     finally:
         for member in members:
             member.end()

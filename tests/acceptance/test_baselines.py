@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 from dataclasses import replace
 from typing import List
 
@@ -45,6 +46,14 @@ def test_processes_share_the_configs() -> None:
     assert result.resources.cpu_seconds > 0
     assert set(result.parts) == {"train", "validate", "idle"}
     assert result.startup_seconds > 0
+
+
+def test_a_baseline_whose_processes_fail_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        run("processes", replace(JOB, workload="critoe"))
+    errors = capfd.readouterr().err
+    assert "unknown workload 'critoe'" in errors
+    assert "a training process ended with status 1" in errors
 
 
 def test_averaging_fits_segments_from_the_same_weights() -> None:
