@@ -132,7 +132,7 @@ def test_a_slow_segment_shows_in_the_seconds_of_all_who_have_not_been_there():
     events += [HopFinished(Hop(1, 1, s), [6.0, 3.0, 3.0][s]) for s in (0, 1)]
     events += [HopFinished(Hop(1, 2, 1), 1.0)]
     state = replay(State((0, 1, 2), order="portfolio"), events)
-    pace = units._paces(state)
+    pace = units.paces_of(state)
     assert pace[0] / pace[1] == pytest.approx(2.0, rel=0.05)
     assert pace[2] / pace[1] == pytest.approx(1.0, rel=0.05)
 
@@ -140,7 +140,7 @@ def test_a_slow_segment_shows_in_the_seconds_of_all_who_have_not_been_there():
 def test_equally_fast_segments_have_the_same_pace_whatever_the_noise():
     events = [ConfigAdded(0, 1), ConfigAdded(1, 1)]
     events += [HopFinished(Hop(1, c, s), 1.0 + 0.1 * ((c + s) % 2)) for c in (0, 1) for s in (0, 1)]
-    assert units._paces(replay(State((0, 1), order="portfolio"), events)) == {0: 1.0, 1: 1.0}
+    assert units.paces_of(replay(State((0, 1), order="portfolio"), events)) == {0: 1.0, 1: 1.0}
 
 
 def test_how_long_a_visit_lasts_already_is_known_from_the_others():
