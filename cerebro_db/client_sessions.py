@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, suppress
-from typing import Any, Dict, Iterator, List, Optional, Union
+from typing import Any, Dict, Hashable, Iterator, List, Optional, Sequence, Union
 
 import psycopg2
 from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.crew import Crew
 from cerebro_db.database import Row, one
 from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import CancelledError
@@ -94,11 +95,19 @@ class StoppableDatabase(PsycopgDatabase):
 class ClientSessions:
     """Opens sessions like `database`: to the same server with the same parameters, under the same role."""
 
-    def __init__(self, database: PsycopgDatabase, stop: Stop, lock_seconds: float) -> None:
+    def __init__(
+        self, database: PsycopgDatabase, stop: Stop, lock_seconds: float, keep_seconds: float = 0.0
+    ) -> None:
         self._stop = stop
+        self._database = database
         self._caller = database.connection.info
-        parameters = _like(database, lock_seconds)
+        self.keep_seconds = keep_seconds
+        greenplum = on_greenplum(database)
+        parameters = _like(database, lock_seconds, greenplum)
         self._login = Login(parameters, _setup(database, self._caller.user))
+        self.owner: Hashable = ("client", tuple(sorted(parameters.items())), self._login.setup)
+        version = database.connection.server_version
+        self._crew = Crew(self.owner, lambda: self._login, keep_seconds, version, greenplum)
         self._opened: List[Union[PsycopgDatabase, Session]] = []
 
     @property
@@ -119,14 +128,27 @@ class ClientSessions:
             database.script(Fragment(self._login.setup))
         return database
 
+    def ahead(self, count: int) -> None:
+        """Have so many training sessions under way before they are started; with 0, close those that nobody took."""
+        if count:
+            self._crew.ahead(count)
+        else:
+            self._crew.spare(self._database)
+
     def start(self) -> Session:
         """A session that connects, then runs statements, while the caller looks elsewhere."""
-        session = Session.opened(self._login)
+        session = self._crew.start()
         self._opened.append(session)
         return session
 
-    def close(self) -> None:
-        """End every session that is still open."""
+    def rest(self, sessions: Sequence[Session]) -> None:
+        """Take back training sessions that are idle: they are kept for the caller's next call, or end."""
+        self._opened = [one for one in self._opened if one not in sessions]
+        self._crew.rest(sessions)
+
+    def close(self, error: Optional[BaseException] = None) -> None:
+        """End every session that is still open but for what is kept; after an error that is no refusal, that too."""
+        self._crew.close(error)
         while self._opened:
             self._opened.pop().close()
 
@@ -134,14 +156,15 @@ class ClientSessions:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        error = exception[1]
+        self.close(error if isinstance(error, BaseException) else None)
 
 
-def _like(database: PsycopgDatabase, lock_seconds: float) -> Dict[str, Any]:
+def _like(database: PsycopgDatabase, lock_seconds: float, greenplum: bool) -> Dict[str, Any]:
     """Keywords of libpq for one more session like this one."""
     connection = database.connection
     theirs = connection.get_dsn_parameters()  # all but the password
-    ours = session_parameters(connection.server_version, lock_seconds, on_greenplum(database))
+    ours = session_parameters(connection.server_version, lock_seconds, greenplum)
     info = connection.info
     if "," in theirs.get("host", "") or "," in theirs.get("hostaddr", ""):  # of several servers, the one that we are in
         theirs.pop("hostaddr", None)

@@ -50,12 +50,16 @@ class SegmentWorker:
     def hop(self, mst_keys: Sequence[int], epoch: int, last: bool) -> Dict[str, Any]:
         """Train a config, or several as one, over this segment; write their new states and the events."""
         started = time.perf_counter()
+        trainer, mark = self._trainer, self._trainer.mark
+        if trainer.phases is not None:
+            trainer.phases.start()
         visit = Visit(tuple(mst_keys), epoch, last)
         states = [self._state(mst_key, epoch) for mst_key in mst_keys]
         loaded = time.perf_counter()
-        visiting = self._trainer.begin(visit, states)
+        mark("load state")
+        visiting = trainer.begin(visit, states)
         del states  # as large as the models, and not needed while they train
-        visiting.feed(self._trainer.batches(visit))
+        visiting.feed(trainer.batches(visit))
         visited = visiting.end()
         ended = time.perf_counter()
         with together(self._database):
@@ -63,6 +67,9 @@ class SegmentWorker:
             now = time.perf_counter()
             taken = Taken(now - started, loaded - started + now - ended)
             told = self._states.record(self._segment_id, visit, visited, taken, sizes)
+            mark("record")
+            if trainer.phases is not None:
+                self._states.profile(self._segment_id, visit, trainer.phases.spent(len(visited)))
         if last:  # committed, and nobody has the configs since
             self._ended.update(dict.fromkeys(set(mst_keys) - set(told["diverged"]), epoch))
         return told
@@ -75,8 +82,10 @@ class SegmentWorker:
     def _saved(self, visiting: Visiting, number: int, visited: Visited) -> int:
         """Write one config's new state; its bytes."""
         blobs = visiting.dump(number)
+        self._trainer.mark("dump state")
         if not visited.diverged:  # the last finite state stays
             self._states.save(visiting.visit.mst_keys[number], blobs.chunks())
+        self._trainer.mark("save state")
         return blobs.size
 
 

@@ -8,6 +8,7 @@ from typing import Callable, List, Optional, Protocol, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
+from cerebro_db.phases import Mark, unmarked
 from cerebro_db.stacked import FlatParameters, StackedModule, UnstackableError
 from cerebro_db.stacked_optimizer import StackedOptimizer
 from cerebro_db.state import Trainee
@@ -37,6 +38,8 @@ class Scorer(Protocol):
     width: int
     #: (output, target) -> sum over the batch's rows, of one config.
     metric: Optional[Callable[[Tensor, Tensor], Tensor]]
+    #: Told of every phase of a step that ends.
+    mark: Mark
 
     @property
     def training(self) -> bool:
@@ -64,8 +67,9 @@ class Module:
 
     width = 1
 
-    def __init__(self, module: nn.Module, objective: Objective) -> None:
+    def __init__(self, module: nn.Module, objective: Objective, mark: Mark = unmarked) -> None:
         self._module = module
+        self.mark = mark
         self._objective = objective
         self.metric = objective.metric
 
@@ -84,21 +88,28 @@ class Module:
 class Alone(Module):
     """One config by plain torch: the bits are those of a loop written by hand."""
 
-    def __init__(self, trainee: Trainee, objective: Objective) -> None:
-        super().__init__(trainee.module, objective)
+    def __init__(self, trainee: Trainee, objective: Objective, mark: Mark = unmarked) -> None:
+        super().__init__(trainee.module, objective, mark)
         self._trainee = trainee
 
     def step(self, inputs: Inputs, target: Tensor) -> Scored:
-        trainee, objective = self._trainee, self._objective
+        trainee, objective, mark = self._trainee, self._objective, self.mark
         trainee.optimizer.zero_grad()
+        mark("zero gradients")
         output = trainee.module(*inputs)
+        mark("forward")
         loss = objective.loss(output, target)
+        mark("loss")
         loss.backward()  # type: ignore[no-untyped-call]
         if objective.clip_norm is not None:
             nn.utils.clip_grad_norm_(trainee.module.parameters(), objective.clip_norm)
+        mark("backward")
         trainee.optimizer.step()
+        mark("optimizer")
         trainee.steps += 1
-        return output.detach().unsqueeze(0), [loss.item()]
+        scored = output.detach().unsqueeze(0), [loss.item()]
+        mark("read loss")
+        return scored
 
     def end(self, rows: Sequence[int]) -> None:
         self._trainee.rows += rows[0]
@@ -111,9 +122,14 @@ class Stack:
     """
 
     def __init__(
-        self, trainees: Sequence[Trainee], objectives: Sequence[Objective], generators: Sequence[torch.Generator]
+        self,
+        trainees: Sequence[Trainee],
+        objectives: Sequence[Objective],
+        generators: Sequence[torch.Generator],
+        mark: Mark = unmarked,
     ) -> None:
         self.width = len(trainees)
+        self.mark = mark
         self._trainees = trainees
         self._loss, self.metric = objectives[0].row_losses, objectives[0].metric
         if self._loss is None:
@@ -134,15 +150,22 @@ class Stack:
         self._module.training = training
 
     def step(self, inputs: Inputs, target: Tensor) -> Scored:
+        mark = self.mark
         output = self._module(*inputs)
+        mark("forward")
         losses = self._losses(output, target)
+        mark("loss")
         self._parameters.take(torch.autograd.grad(losses.sum(), self._leaves, allow_unused=True))
         if self._limits is not None:
             self._clip(self._limits)
+        mark("backward")
         self._optimizer.step()
         for trainee in self._trainees:
             trainee.steps += 1
-        return output.detach(), losses.tolist()
+        mark("optimizer")
+        scored = output.detach(), losses.tolist()
+        mark("read loss")
+        return scored
 
     def score(self, inputs: Inputs, target: Tensor) -> Scored:
         output = self._module(*inputs)

@@ -5,6 +5,9 @@ else's log in as a role made for this one call, a member of the caller with a ra
 only this process knows, and then take the caller's name: RESET ROLE there leads back to a role that
 owns nothing. The password is sent to the server as a verifier only, the role goes when the call ends,
 and what a crash leaves behind is dropped by the next call.
+
+Where training sessions are kept for the caller's next call, their role stays, without LOGIN and without a
+password. That call opens it again under a new password, or whoever calls after they have ended drops it.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Hashable, Optional, Sequence
 
 import psycopg2
 from psycopg2 import extensions
 
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.crew import SHELF, Crew
 from cerebro_db.database import Database, one
 from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import SetupError, line_of
@@ -40,6 +44,7 @@ class Server:
     address: Optional[str]
     superuser: str
     caller: str
+    caller_oid: int
     caller_pid: int
     caller_is_superuser: bool
     version: int
@@ -63,17 +68,24 @@ def own_address(listen_addresses: str) -> Optional[str]:
 
 
 class Loopback:
-    """Opens sessions with the caller's rights; closing it leaves no session and no role behind."""
+    """Opens sessions with the caller's rights; closing it leaves no session and no role behind but what is kept."""
 
-    def __init__(self, database: Database, lock_seconds: float) -> None:
-        self._server = Server.of(database)
+    def __init__(self, database: Database, lock_seconds: float, keep_seconds: float = 0.0) -> None:
+        server = self._server = Server.of(database)
         self._lock_seconds = lock_seconds
-        self._broker = self._as_superuser()
+        self.keep_seconds = keep_seconds
+        #: A name can be given to another role, an oid not; a superuser's sessions are others than a plain role's.
+        self.owner: Hashable = (
+            "server", server.dbname, server.caller, server.caller_oid, server.caller_is_superuser, lock_seconds,
+        )  # fmt: skip
+        SHELF.drop_others(self.owner)  # whom the caller was then: SET ROLE
+        self._crew = Crew(self.owner, lambda: self.login, keep_seconds, server.version, server.greenplum)
         self._role: Optional[str] = None
+        self._broker = self._as_superuser()
         self._password = secrets.token_hex(32)
         self._drop_stale_roles()
-        if not self._server.caller_is_superuser:
-            self._make_role()
+        if not server.caller_is_superuser:
+            self._take_login_role()
 
     @property
     def caller_pid(self) -> int:
@@ -91,23 +103,41 @@ class Loopback:
         database.script(self._take_role())
         return database
 
+    def ahead(self, count: int) -> None:
+        """Have so many training sessions under way before they are started; with 0, close those that nobody took."""
+        if count:
+            self._crew.ahead(count)
+        else:
+            self._crew.spare(self._broker)
+
     def start(self) -> Session:
         """A session that connects, then runs statements, while the caller looks elsewhere."""
-        return Session.opened(self.login)
+        return self._crew.start()
 
-    def close(self) -> None:
-        """Drop the role of this call; sessions that are still open lose nothing they need."""
+    def rest(self, sessions: Sequence[Session]) -> None:
+        """Take back training sessions that are idle: they are kept for the caller's next call, or end."""
+        self._crew.rest(sessions)
+
+    def close(self, error: Optional[BaseException] = None) -> None:
+        """End what nobody took, and drop the role of this call unless sessions are kept that have it.
+
+        Sessions that are still open lose nothing they need. After an error that is no refusal nothing is kept.
+        """
+        self._crew.close(error)
         if self._broker.connection.closed:
             return
-        if self._role is not None:
+        if self._role is not None and not (self._crew.kept() and self._role_rests()):
+            self._crew.spare()
             self._drop_role(self._role, self._server.caller)
+        self._drop_stale_roles()
         self._broker.close()
 
     def __enter__(self) -> Loopback:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        error = exception[1]
+        self.close(error if isinstance(error, BaseException) else None)
 
     def _as_superuser(self) -> PsycopgDatabase:
         server = self._server
@@ -148,17 +178,45 @@ class Loopback:
             return f"set listen_addresses = 'localhost' with {line} in pg_hba.conf, and restart the server"
         return f"roles that a run makes for itself log in over TCP by a password, so pg_hba.conf needs {line}"
 
-    def _make_role(self) -> None:
-        """A login role that can do what the caller can, for this call only."""
+    def _take_login_role(self) -> None:
+        """A login role that can do what the caller can, until this call ends; that of kept sessions where there is one.
+
+        It has the name of this session, the broker, by which other calls know that it is in use.
+        """
         name = one(self._broker, query("sessions", "role_name"), prefix=ROLE_PREFIX)["name"]
-        verifier = extensions.encrypt_password(self._password, name, self._broker.connection)
-        sql = query("sessions", "make_role", role=ident(name), caller=ident(self._server.caller))
-        with self._broker.connection.cursor() as cursor:  # a utility statement takes literals only
-            cursor.execute(sql, {"verifier": verifier})
+        if not self._reopened(name):
+            self._crew.spare()
+            caller = ident(self._server.caller)
+            self._give_password(query("sessions", "make_role", role=ident(name), caller=caller), name)
         self._role = name
 
+    def _reopened(self, name: str) -> bool:
+        kept = self._crew.kept()
+        found = kept and self._broker.rows(query("sessions", "role_of"), pid=kept[0], caller=self._server.caller)
+        if not found:
+            return False
+        old = ident(found[0]["rolname"])
+        try:
+            self._give_password(query("sessions", "reopen_role", role=old, new=ident(name)), name)
+        except psycopg2.Error:  # somebody has dropped it meanwhile
+            return False
+        return True
+
+    def _give_password(self, sql: Fragment, name: str) -> None:
+        verifier = extensions.encrypt_password(self._password, name, self._broker.connection)
+        with self._broker.connection.cursor() as cursor:  # a utility statement takes literals only
+            cursor.execute(sql, {"verifier": verifier})
+
+    def _role_rests(self) -> bool:
+        """Whether nobody can log in by the role any more."""
+        try:
+            self._broker.rows(query("sessions", "close_role", role=ident(self._role or "")))
+        except psycopg2.Error:
+            return False
+        return True
+
     def _drop_stale_roles(self) -> None:
-        """What calls left behind that a crash ended."""
+        """What calls left behind that a crash ended, or whose sessions were kept and have ended."""
         for stale in self._broker.rows(query("sessions", "stale_roles")):
             self._drop_role(stale["rolname"], stale["caller"])
 

@@ -30,7 +30,8 @@ class Flat(nn.Module):
         self.body = body
 
     def forward(self, *inputs: Tensor) -> Any:
-        return self.body(torch.cat([values.flatten(1) for values in inputs], 1))
+        flat = [values.flatten(1) for values in inputs]
+        return self.body(flat[0] if len(flat) == 1 else torch.cat(flat, 1))  # cat copies, even one
 
 
 class Shaped(nn.Module):

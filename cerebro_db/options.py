@@ -17,6 +17,8 @@ EXECUTORS = ("local", "ray")
 FUSE = ("auto", "off", "always")
 #: What options in MB count in.
 MB = 1_000_000
+#: What is idle for longer is of no use to anybody [s].
+LONGEST_KEEP = 86400
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Options:
     evaluation_batch: int = 1024
     #: How long a loopback session waits for a lock [s]; the caller's own locks would never go.
     lock_seconds: float = 10.0
+    #: How long idle training sessions or workers stay for the caller's next call [s]; 0 ends them with the call.
+    keep_seconds: float = 60.0
+    #: Store where the time of each hop goes, in cerebro.profile.
+    profile: bool = False
     #: For a source that is not packed yet, the arguments of training_preprocessor_dl.
     dependent_varname: str = ""
     independent_varname: str = ""
@@ -105,9 +111,12 @@ class Options:
             ("max_failures", 1),
             ("evaluation_batch", 1),
             ("lock_seconds", 0),
+            ("keep_seconds", 0),
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"option {name} is {getattr(self, name)}, expected {least} or more")
+        if not self.keep_seconds <= LONGEST_KEEP:  # nor NaN
+            raise UsageError(f"option keep_seconds is {self.keep_seconds}, expected at most {LONGEST_KEEP} (a day)")
         if self.seed >= 2**31:
             raise UsageError(f"option seed is {self.seed}, expected less than {2**31}")
 
@@ -139,11 +148,21 @@ def as_object(text: Union[None, str, Mapping[str, Any]]) -> Dict[str, Any]:
 
 def _typed(name: str, value: Any, kind: type) -> Any:
     """The value as the option's type; settings arrive as text, JSON as itself."""
-    if isinstance(value, kind) and not isinstance(value, bool):
+    if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
         return value
+    if kind is bool:
+        return _flag(name, value)
     try:
         if isinstance(value, (str, int)) and not isinstance(value, bool):
             return kind(value)
     except ValueError:
         pass
     raise UsageError(f"option {name} is {value!r}, expected {'a number' if kind is not str else 'text'}")
+
+
+def _flag(name: str, value: Any) -> bool:
+    """As the server reads its own settings."""
+    known = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+    if str(value).strip().lower() not in known:
+        raise UsageError(f"option {name} is {value!r}, expected true or false")
+    return known[str(value).strip().lower()]

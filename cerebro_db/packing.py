@@ -33,6 +33,7 @@ __all__ = [
     "ValidationRequest",
     "buffers_sql",
     "class_column",
+    "default_segments",
     "describe",
     "encode",
     "fingerprint",
@@ -41,6 +42,7 @@ __all__ = [
     "pack_training",
     "pack_validation",
     "read_packed",
+    "segment_count",
     "select",
     "training_label",
 ]
@@ -66,7 +68,7 @@ def pack_training(database: Database, request: PackRequest) -> Layout:
     known = describe(database, table)
     selection = select(known, table, request.dependent_varname, request.independent_varname)
     _check_lengths(database, selection)
-    segments = request.segments or _default_segments(database)
+    segments = request.segments or default_segments(database)
     with _read(database, table, selection, request.options.nulls) as source:
         facts = check(database, source)
         layout = training_layout(database, source, facts, request)
@@ -130,7 +132,7 @@ def _job(
     )
 
 
-def _default_segments(database: Database) -> int:
+def default_segments(database: Database) -> int:
     """The setting cerebro.segments; else the primaries of a Greenplum; else one per core of the server, or of this
     process where the server has no PL/Python."""
     found = one(database, dialect(database, "default_segments"))
@@ -142,6 +144,12 @@ def _default_segments(database: Database) -> int:
     if not text.strip().isdigit() or int(text) < 1:
         raise UsageError(f"the setting cerebro.segments is {text!r}, expected a whole number above 0")
     return int(text)
+
+
+def segment_count(database: Database, packed: TableName) -> int:
+    """How many segments a packed table was made for."""
+    summary = packed.suffixed(SUMMARY).sql()
+    return int(one(database, query("packing", "read_summary", summary=summary))["segments"])
 
 
 def _check_lengths(database: Database, selection: Selection) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from cerebro_db import environment, hosts, names, outputs, packing, params, selection
 from cerebro_db.autopack import packed_or_pack
 from cerebro_db.database import Database, one
+from cerebro_db.engines import on_greenplum
 from cerebro_db.errors import RunError, SetupError, UsageError
 from cerebro_db.options import SETTINGS, Options
 from cerebro_db.plan import ConfigPlan, Plan, SegmentPlan
@@ -57,6 +58,16 @@ class Planned:
     initial: Dict[int, bytes]
 
 
+def segments_ahead(database: Database, request: FitRequest, options: Options) -> int:
+    """How many segments a fit will have, from what is quick to read. Raises UsageError for plain mistakes."""
+    names.require(database, request.model_selection_table, "model_selection_table")
+    source = names.require(database, request.source_table, "source_table")
+    outputs.plan_outputs(database, request.model_output_table, bool(request.warm_start))
+    if packing.is_packed(database, source):
+        return packing.segment_count(database, source)
+    return options.segments or packing.default_segments(database)
+
+
 def plan_fit(
     database: Database, sessions: Sessions, request: FitRequest, options: Options, copies: List[TableName]
 ) -> Planned:
@@ -81,6 +92,7 @@ def plan_fit(
     with sessions.connect() as session:
         if registry.in_server(options.strategy):
             hosts.require_alike(session, f"strategy {options.strategy}")
+            _require_clock(session, options)
         for table in filter(None, (source, validation_table)):
             _require_visible(database, session, table)
         schema = made.table.schema
@@ -153,6 +165,14 @@ def _check_session(database: Database) -> None:
         )
     if facts["read_only"]:
         raise UsageError("the transaction is read only, but a run writes its models; call it in a read-write one")
+
+
+def _require_clock(session: Database, options: Options) -> None:
+    if options.profile and on_greenplum(session):
+        raise UsageError(
+            f"option profile is true, but with strategy {options.strategy} processes of Greenplum's segments train, "
+            "which have no clock for it; take a strategy with worker processes, such as 'streaming'"
+        )
 
 
 def _require_visible(database: Database, session: Database, table: TableName) -> None:

@@ -26,7 +26,7 @@ from cerebro_db.train import Check, Tally
 from cerebro_db.trained import Trained, read_trained
 
 #: Rows of a forward pass at most: its inputs as float32 should stay in the cache of the processor.
-BATCH_ROWS = 512
+BATCH_ROWS = 1024
 
 #: Ids as text keep all digits; words are looked up by hashing; compiling does not pay.
 _STEADY = {
@@ -155,7 +155,7 @@ def load_module(database: Database, model_arch: str, layout: Layout, loss: str, 
     """The module of an architecture (JSON) with its weights, in evaluation mode."""
     parsed = architecture.Architecture.parse(model_arch)
     allowed = factories.registry(database, [model_arch])
-    module = architecture.build(parsed, layout, loss, allowed)
+    module = architecture.build(parsed, layout, loss, allowed, weigh=False)  # a fit has trained it
     load_weights(module, weights)
     return module.train(False)
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from cerebro_db import autopack, catalog, hopper, hosts, outputs
+from cerebro_db.architecture import Architecture
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.coordinator import POLL_SECONDS, Coordinator
 from cerebro_db.database import Database, Row, one, together
 from cerebro_db.errors import CancelledError, RunError, UsageError, line_of
 from cerebro_db.plan import Plan
-from cerebro_db.planning import FitRequest, Planned, plan_fit
+from cerebro_db.planning import FitRequest, Planned, plan_fit, segments_ahead
 from cerebro_db.sessions import ServerError, Sessions, interruptible, why_lost
 from cerebro_db.sqltext import TableName, query
 from cerebro_db.strategies import registry
@@ -32,8 +33,8 @@ class Host:
 
     database: Database
     check: Check
-    #: Given the seconds that a session waits for a lock.
-    sessions: Callable[[float], Sessions]
+    #: Given the seconds that a session waits for a lock, and those that an idle one stays for the caller's next call.
+    sessions: Callable[[float, float], Sessions]
     #: Makes what runs inside give way to `check`; gives the function to call in place of it.
     interruptible: Callable[[Check], AbstractContextManager[Check]] = interruptible
     #: Whether the caller waits in a statement of this server, which a cancel of the run cancels.
@@ -48,7 +49,11 @@ def fit(host: Host, request: FitRequest) -> Row:
     started = time.monotonic()
     options = request.parsed_options(host.database)
     registry.require(host.database, options.strategy)
-    with host.interruptible(host.check) as check, host.sessions(options.lock_seconds) as sessions:
+    with ExitStack() as stack:
+        check = stack.enter_context(host.interruptible(host.check))
+        sessions = stack.enter_context(host.sessions(options.lock_seconds, options.keep_seconds))
+        segments = segments_ahead(host.database, request, options)
+        stack.enter_context(registry.under_way(options, sessions, segments))
         copies: List[TableName] = []
         try:
             planned = plan_fit(host.database, sessions, request, options, copies)
@@ -102,6 +107,7 @@ def forget(database: Database, run_id: int) -> None:
 def _train_new(host: Host, sessions: Sessions, planned: Planned) -> int:
     plan = planned.plan
     strategy = registry.open_strategy(plan, sessions)
+    sessions.ahead(0)
     try:
         first = {key: shapes(blob, f"weights of mst_key {key}") for key, blob in planned.initial.items()}
         strategy.check(plan, first)
@@ -124,7 +130,9 @@ def _train_new(host: Host, sessions: Sessions, planned: Planned) -> int:
 def _train_on(host: Host, run_id: int, plan: Plan) -> None:
     with ExitStack() as stack:
         host = replace(host, check=stack.enter_context(host.interruptible(host.check)))
-        sessions = stack.enter_context(host.sessions(plan.options.lock_seconds))
+        options = plan.options
+        sessions = stack.enter_context(host.sessions(options.lock_seconds, options.keep_seconds))
+        stack.enter_context(registry.under_way(options, sessions, len(plan.segments)))
         control = stack.enter_context(sessions.connect())
         outputs.require_unchanged(control, plan)
         if registry.in_server(plan.options.strategy):
@@ -135,6 +143,7 @@ def _train_on(host: Host, run_id: int, plan: Plan) -> None:
         if not log.trainers_gone():
             raise RunError(f"a session that trained run {run_id} before has not ended yet; resume it again in a moment")
         strategy = registry.open_strategy(plan, sessions)
+        sessions.ahead(0)
         stack.callback(strategy.close)
         training = Training(host, strategy, control, log, plan)
         _await_sessions(strategy, training.check)
@@ -231,7 +240,15 @@ def _coordinate(training: Training, state: hopper.State) -> None:
     coordinator = Coordinator(training.strategy, log, training.check, announce.epoch_done)
     coordinator.ended.update(dict.fromkeys(_stopped(state), "stopped"))
     coordinator.run(state)
-    training.strategy.close()
+    if has_own_code(plan):
+        training.strategy.close()
+    else:
+        training.strategy.rest()
+
+
+def has_own_code(plan: Plan) -> bool:
+    """Whether a config's module is made by listed code, which its author may change before the next call."""
+    return any(Architecture.parse(config.model_arch).kind == "factory" for config in plan.configs)
 
 
 def _fused(plan: Plan) -> Iterator[str]:

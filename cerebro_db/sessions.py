@@ -6,9 +6,10 @@ Who opens them is a `Sessions`: a server that connects to itself (`loopback`), o
 from __future__ import annotations
 
 import select
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence
+from typing import Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Protocol, Sequence
 
 import psycopg2
 from psycopg2 import extensions
@@ -24,6 +25,8 @@ ServerError = psycopg2.Error
 CONNECT_SECONDS = 10
 #: How often a session looks whether its coordinator still lives.
 ALIVE_MILLISECONDS = 1000
+#: How long a kept session may take to answer [s].
+WAKE_SECONDS = 2.0
 #: How long a blocking statement waits before it looks for interrupts [s].
 LOOK_SECONDS = 0.1
 SLOTS = "free connections or raise max_connections: a run takes one per segment and two more"
@@ -63,8 +66,22 @@ class Sessions(Protocol):
     def connect(self) -> PsycopgDatabase:
         """A session that answers at once, for the catalog. Raises SetupError."""
 
+    @property
+    def owner(self) -> Hashable:
+        """Whose sessions these are: what is kept for later calls is for those with an equal owner."""
+
+    @property
+    def keep_seconds(self) -> float:
+        """How long what is idle stays for the caller's next call; 0: it ends with this one."""
+
+    def ahead(self, count: int) -> None:
+        """Have so many training sessions under way before they are started; with 0, close those that nobody took."""
+
     def start(self) -> Session:
         """A session that connects, then runs statements, while the caller looks elsewhere."""
+
+    def rest(self, sessions: Sequence[Session]) -> None:
+        """Take back training sessions that are idle: they are kept for the caller's next call, or end."""
 
     def close(self) -> None: ...
 
@@ -103,7 +120,12 @@ class Session:
 
     def __init__(self, connection: Any, setup: str) -> None:
         self.connection = connection
-        self._setup: Optional[str] = setup or None
+        self._login_setup = setup or None
+        self._setup = self._login_setup
+        #: Whether it imports, or has imported, what training needs.
+        self.warm = False
+        #: Whether an earlier call has used it.
+        self.was_kept = False
         self._cursor: Any = None
         #: What the socket waits for, as psycopg2 says.
         self._wants = extensions.POLL_WRITE
@@ -117,6 +139,11 @@ class Session:
         except psycopg2.OperationalError as error:
             raise SetupError(f"cannot open a training session: {line_of(error)}; {SLOTS}") from error
         return cls(connection, login.setup)
+
+    @property
+    def pid(self) -> int:
+        """Its process in the server; 0 when it has ended."""
+        return 0 if self.connection.closed else int(self.connection.info.backend_pid)
 
     @property
     def busy(self) -> bool:
@@ -161,6 +188,50 @@ class Session:
     def close(self) -> None:
         self.cancel()
         self.connection.close()
+
+    def lost(self) -> bool:
+        """Whether it has ended, or failed in what was sent; waits for nothing."""
+        try:
+            self.advance()
+        except psycopg2.Error:
+            return True
+        return bool(self.connection.closed)
+
+    def under_way(self, until: float) -> bool:
+        """Whether the last statement that was sent runs, at the latest at `until`, by time.monotonic()."""
+        return self._waited(lambda: self._setup is None and not self._queued, until)
+
+    def done(self, until: float) -> bool:
+        """Whether all that was sent ends, at the latest at `until`. False when something fails."""
+        try:
+            return self._waited(lambda: not self.busy, until)
+        except psycopg2.Error:
+            return False
+
+    def rest(self, seconds: float) -> bool:
+        """Begin to forget all that was done in it, to end by itself after so long; False when it is busy."""
+        if self.busy or self.connection.closed:
+            return False
+        self.send(query("sessions", "clear"))
+        self.send(query("sessions", "discard"))
+        self.send(query("sessions", "rest"), milliseconds=max(1, int(seconds * 1000)))  # 0 would be for ever
+        return True
+
+    def awake(self) -> bool:
+        """After a rest: take the caller's role anew, and stay; False when it has ended."""
+        self._setup = self._login_setup
+        self.send(query("sessions", "wake"))
+        self.warm = self.was_kept = True
+        return self.done(time.monotonic() + WAKE_SECONDS)
+
+    def _waited(self, condition: Callable[[], bool], until: float) -> bool:
+        while not condition():
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            wait_any([self], left)
+            self.finish()
+        return True
 
     def waits_to_write(self) -> bool:
         return bool(self._wants == extensions.POLL_WRITE)

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from cerebro_db.copy_format import CopyParser, encoded
 from cerebro_db.database import Database, one
+from cerebro_db.phases import Spent
 from cerebro_db.sqltext import query
 from cerebro_db.visits import Taken, Visit, Visited
 
@@ -67,6 +68,15 @@ class StateStore:
             self._database.rows(query("catalog", "save_hop"), mst_key=mst_key, **keys, **values)
         diverged = [mst_key for mst_key, each in zip(visit.mst_keys, visited) if each.diverged]
         return {"seconds": taken.seconds, "diverged": diverged}
+
+    def profile(self, segment_id: int, visit: Visit, spent: Sequence[Spent]) -> None:
+        """Keep where the time of a visit went, beside its hops."""
+        keys = {"run_id": self._run_id, "epoch": visit.epoch, "segment_id": segment_id}
+        phases, calls, seconds = map(list, zip(*spent))
+        for mst_key in visit.mst_keys:
+            self._database.rows(
+                query("catalog", "save_profile"), mst_key=mst_key, phases=phases, calls=calls, seconds=seconds, **keys
+            )
 
     def _selected(self, mst_key: int) -> Iterator[Chunk]:
         stored = query("catalog", "load_state")

@@ -60,6 +60,7 @@ class Training:
         self._learner = learner
         self._check = check
         self._pass = _Pass(learner)
+        self._mark = learner.mark
         self._paused = time.perf_counter()
         learner.mode(True)
 
@@ -71,18 +72,24 @@ class Training:
     def feed(self, batches: Iterable[Batch]) -> None:
         """Train over these; the time since the last portion counts as waiting for rows."""
         self._pass.waited += time.perf_counter() - self._paused
+        mark = self._mark
         for inputs, target in self._pass.timed(batches):
+            mark("rows")
             output, losses = self._learner.step(inputs, target)
             self._pass.count(output, target, losses)
             if self._pass.end_diverged(losses):
                 break
+            mark("metric")
             self._check()
+            mark("look for interrupts")
+        mark("rows")
         self._paused = time.perf_counter()
 
     def end(self) -> List[Tally]:
         """What all portions came to, config by config."""
         tallies = self._pass.end()
         self._learner.end([tally.rows for tally in tallies])
+        self._mark("metric")
         return tallies
 
 
@@ -92,11 +99,15 @@ def evaluate(scorer: Scorer, batches: Iterable[Batch], check: Check) -> List[Tal
     scorer.mode(False)
     with torch.no_grad():
         for inputs, target in going.timed(batches):
+            scorer.mark("validation rows")
             output, losses = scorer.score(inputs, target)
             going.count(output, target, losses)
             check()
+            scorer.mark("validation")
     scorer.mode(before)
-    return going.end()
+    tallies = going.end()
+    scorer.mark("validation")
+    return tallies
 
 
 class _Pass:

@@ -18,6 +18,7 @@ from torch import Tensor
 from cerebro_db import architecture, objective
 from cerebro_db.batches import Batch, SegmentRows, Source
 from cerebro_db.learners import Alone, Learner, Objective, Stack
+from cerebro_db.phases import Phases, unmarked
 from cerebro_db.plan import ConfigPlan, Plan
 from cerebro_db.state import Blobs, Trainee, load_weights
 from cerebro_db.train import Check, Tally, Training, evaluate
@@ -56,6 +57,9 @@ class Trainer:
         torch.set_num_threads(plan.threads)
         self.plan = plan
         self.check = check
+        #: The clock of the visit that goes on; None unless it was asked for.
+        self.phases = Phases() if plan.options.profile else None
+        self.mark = self.phases.mark if self.phases else unmarked
         self._segment_id = segment_id
         self._allowed = allowed
         budget = plan.options.cache_bytes
@@ -133,11 +137,12 @@ class Visiting:
         self._has_metric = goals[0].metric is not None
         self._generators = [] if len(members) == 1 else [_generator(member.rng_state) for member in members]
         if self._generators:
-            self._learner: Learner = Stack(self._trainees, goals, self._generators)
+            self._learner: Learner = Stack(self._trainees, goals, self._generators, trainer.mark)
         else:
-            self._learner = Alone(self._trainees[0], goals[0])
+            self._learner = Alone(self._trainees[0], goals[0], trainer.mark)
         self._build_seconds = (time.perf_counter() - started) / len(members)
         self._training = Training(self._learner, trainer.check)
+        trainer.mark("build")
 
     @property
     def diverged(self) -> bool:
@@ -156,6 +161,7 @@ class Visiting:
         for trainee, tally in zip(self._trainees, tallies):
             if trainee.schedule is not None and not tally.diverged:
                 trainee.schedule.step()
+        trainer.mark("schedule")
         if trainer.validation is None or not trainer.plan.validates(visit.epoch):
             return [self._visited(tally, None) for tally in tallies]
         batches = trainer.validation.in_order(trainer.plan.options.evaluation_batch)

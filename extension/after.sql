@@ -10,4 +10,5 @@ select pg_catalog.pg_extension_config_dump('cerebro_private.segment', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.event', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.event_event_id_seq', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.hop', '');
+select pg_catalog.pg_extension_config_dump('cerebro_private.profile', '');
 select pg_catalog.pg_extension_config_dump('cerebro_private.factory', '');

@@ -12,6 +12,7 @@ set local client_min_messages = warning;
 \ir functions/80_loopback.sql
 
 \ir ../udfs/check_plan/latest.sql
+\ir ../udfs/clear_session/latest.sql
 \ir ../udfs/cpu_count/latest.sql
 \ir ../udfs/evaluate_buffer/latest.sql
 \ir ../udfs/facts_here/latest.sql

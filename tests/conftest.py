@@ -203,6 +203,8 @@ def _clone(server: str, template: str, python_path: Optional[str]) -> Iterator[s
         # A clone has the template's objects, not its settings.
         database.script(Fragment(f'alter database {ident(name)} set search_path = "$user", public, cerebro'))
         set_segments(database, name, SEGMENTS)
+        # Most tests look for what a call leaves; those of what it keeps for the next one say so.
+        database.script(Fragment(f"alter database {ident(name)} set cerebro.keep_seconds = 0"))
         # Most tests want the bits of each config alone; those of fusion ask for it.
         database.script(Fragment(f"alter database {ident(name)} set cerebro.fuse = 'off'"))
     yield make_dsn(server, dbname=name)

@@ -21,6 +21,8 @@ from tests.support import wait_until
 #: mst_key -> (architecture, compile parameters, fit parameters).
 Configs = Dict[int, Tuple[Dict[str, Any], Dict[str, Any], str]]
 
+#: Setting of a server whose calls leave no training session and no worker for the next one.
+KEEP_NOTHING = {"cerebro.keep_seconds": "0"}
 MLP = {"model": "mlp", "hidden": [8]}
 ADAM = {"optimizer": "adam", "lr": 0.01, "loss": "cross_entropy", "metrics": ["accuracy"]}
 

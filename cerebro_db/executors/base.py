@@ -41,5 +41,8 @@ class Executor(Protocol):
     def wait(self, seconds: float) -> List[News]:
         """What was said, and who was lost, in order; [] when nothing happened for so long."""
 
+    def rest(self, seconds: float) -> None:
+        """Keep workers that have answered everything for their owner's next call, so long; end the others."""
+
     def close(self) -> None:
         """End every worker now; none is left when this returns."""

@@ -11,13 +11,15 @@ import os
 import select
 import signal
 import subprocess
+import time
 from collections import deque
-from contextlib import suppress
-from typing import IO, Any, Deque, Dict, List, Optional
+from contextlib import contextmanager, suppress
+from typing import IO, Any, Deque, Dict, Hashable, Iterator, List, Optional, Tuple
 
 from cerebro_db.environment import child_environment, child_interpreter
-from cerebro_db.errors import SetupError
+from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.executors.base import Answer, Loss, Message, News
+from cerebro_db.kept import Shelf
 
 #: The module that a child runs; known by name only, since it stands above this one.
 _MODULE = "cerebro_db.worker"
@@ -25,12 +27,17 @@ _MODULE = "cerebro_db.worker"
 _READ_BYTES = 1 << 16
 #: Of what a worker wrote to stderr, so much is kept to say why it died [bytes].
 _KEPT_BYTES = 4096
+#: How long a worker may take to let go of a run [s]; one that takes longer is ended.
+_REST_SECONDS = 5.0
+#: How long a kept worker may take to answer [s].
+_WAKE_SECONDS = 2.0
 
 
 class LocalExecutor:
     """One child process per segment. Used from one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Hashable = None) -> None:
+        self._owner = owner
         self._children: Dict[int, _Child] = {}
 
     @property
@@ -40,7 +47,9 @@ class LocalExecutor:
 
     def start(self, segment: int) -> None:
         self._end(segment)
-        self._children[segment] = _Child(segment)
+        child = SHELF.take(_key(self._owner)) or _Child()
+        child.segment = segment
+        self._children[segment] = child
 
     def send(self, segment: int, message: Message) -> None:
         child = self._children.get(segment)
@@ -57,24 +66,43 @@ class LocalExecutor:
                 self._end(segment)
         return news
 
+    def rest(self, seconds: float) -> None:
+        """Keep workers for their owner's next call, without rows, modules and sessions; they end when it is late."""
+        children, self._children = self._children, {}
+        if seconds <= 0:
+            self._children = children
+            self.close()
+            return
+        for child in children.values():
+            child.send({"do": "rest", "seconds": seconds})
+        until = time.monotonic() + _REST_SECONDS
+        for child in children.values():
+            child.was_kept = child.says("resting", until)
+            if child.was_kept:
+                SHELF.put(_key(self._owner), child, seconds)
+            else:
+                child.close()
+
     def close(self) -> None:
         children, self._children = list(self._children.values()), {}
         for child in children:  # all at once, then wait for each
             child.kill()
         for child in children:
-            child.end()
+            child.close()
 
     def _end(self, segment: int) -> None:
         child = self._children.pop(segment, None)
         if child is not None:
-            child.end()
+            child.close()
 
 
 class _Child:
     """A worker's process and its three pipes, none of which is ever waited for."""
 
-    def __init__(self, segment: int) -> None:
-        self._segment = segment
+    def __init__(self) -> None:
+        self.segment = 0
+        #: Whether an earlier call has used it.
+        self.was_kept = False
         #: Why it is gone; None while it lives.
         self.lost: Optional[str] = None
         self._process = _spawned()
@@ -113,7 +141,20 @@ class _Child:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def end(self) -> None:
+    def awake(self) -> bool:
+        """Whether a worker that was kept answers."""
+        self.send({"do": "wake"})
+        return self.says("awake", time.monotonic() + _WAKE_SECONDS)
+
+    def says(self, answer: str, until: float) -> bool:
+        """Whether its next answer is this one, at the latest at `until`, by time.monotonic()."""
+        while True:
+            answers = self.advance()
+            if answers or self.lost is not None or time.monotonic() >= until:
+                return [said.message["answer"] for said in answers] == [answer]
+            _wait_for([self], max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
         """Kill it, wait until it is gone, close the pipes."""
         self.kill()
         self._process.wait()
@@ -133,7 +174,7 @@ class _Child:
         *lines, rest = bytes(self._said).split(b"\n")
         self._said = bytearray(rest)
         messages = map(_message_in, lines)
-        return [Answer(self._segment, message) for message in messages if message is not None]
+        return [Answer(self.segment, message) for message in messages if message is not None]
 
     def _obituary(self) -> str:
         self.kill()
@@ -141,11 +182,43 @@ class _Child:
         self._errors.extend(_available(self.stderr) or b"")
         lines = bytes(self._errors).decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        name = f"worker of segment {self._segment} (pid {self.pid})"
+        name = f"worker of segment {self.segment} (pid {self.pid})"
         if status == -signal.SIGKILL:  # what it wrote before says nothing about that
             return f"{name} ended by signal 9, as when memory runs out"
         how = f"ended by signal {-status}" if status < 0 else f"ended with exit code {status}"
         return f"{name} {how}" + (f": {last}" if last else "")
+
+
+#: Idle workers of this process.
+SHELF: Shelf[_Child] = Shelf()
+
+
+def _key(owner: Hashable) -> Tuple[Hashable, ...]:
+    """Whose a worker is, and what it was started with."""
+    return owner, child_interpreter(), tuple(sorted(child_environment().items()))
+
+
+@contextmanager
+def local_ahead(owner: Hashable, count: int) -> Iterator[None]:
+    """Inside, so many workers are kept or start up; those that start now end with the block unless they are in use.
+
+    After an error that is no refusal, this owner keeps none.
+    """
+    key = _key(owner)
+    begun = [_Child() for _ in range(count - len(SHELF.of(key)))]
+    for child in begun:
+        SHELF.put(key, child, float("inf"))
+    try:
+        yield
+    except UsageError:
+        raise
+    except BaseException:
+        SHELF.drop(key)
+        raise
+    finally:
+        for child in SHELF.of(key):
+            if child in begun and not child.was_kept:
+                SHELF.remove(child)
 
 
 def _spawned() -> subprocess.Popen[bytes]:

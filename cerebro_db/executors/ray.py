@@ -14,7 +14,7 @@ import re
 import socket
 import time
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Hashable, Iterator, List
 
 from cerebro_db.environment import child_environment, is_embedded
 from cerebro_db.errors import SetupError, line_of
@@ -29,7 +29,7 @@ CONNECT_SECONDS = 10.0
 class RayExecutor:
     """One actor per segment. Used from one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Hashable = None) -> None:
         self._ray = _ray()
         #: Whether the connection to Ray is ours to end; a program may have one already.
         self._own = not self._ray.is_initialized()
@@ -64,6 +64,10 @@ class RayExecutor:
             if reference in self._due:  # not one of an actor that was lost just now
                 news.append(self._told(reference))
         return news
+
+    def rest(self, seconds: float) -> None:
+        """Actors are the cluster's, which others use: none is kept."""
+        self.close()
 
     def close(self) -> None:
         for segment in list(self._actors):

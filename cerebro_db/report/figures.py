@@ -13,9 +13,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from cerebro_db.report import accounting
 from cerebro_db.report.accounting import Share
 from cerebro_db.report.look import DASHES, SYMBOLS, Look
+from cerebro_db.report.plot import Figure, axis, blank, categories, finite, legend_above
 from cerebro_db.report.record import PARTS, Config, Epoch, Hop
-
-Figure = Dict[str, Any]
 
 PART_COLOURS = {
     "train": "#2774ae",
@@ -37,15 +36,15 @@ def learning_curves(look: Look) -> Optional[Figure]:
     panels = {f"{look.kind} loss": accounting.seen_loss}
     if any(accounting.seen_metric(epoch) is not None for epoch in record.epochs):
         panels = {f"{look.kind} {look.metric_name}": accounting.seen_metric, **panels}
-    layout = _layout(420 if len(look.board) > 1 else 320, hovermode="closest", legend=_legend())
+    layout = blank(420 if len(look.board) > 1 else 320, hovermode="closest", legend=legend_above())
     data: List[Dict[str, Any]] = []
     for panel, (title, value) in enumerate(panels.items()):
         # The best lines are drawn last, above the others.
         data += [_curve(look, place, panel, value) for place in reversed(range(len(look.board)))]
         tail = _tail(panel)
         domain = [0.0, 1.0] if len(panels) == 1 else [panel * 0.56, 0.44 + panel * 0.56]
-        layout[f"xaxis{tail}"] = _axis("epoch", domain=domain, anchor=f"y{tail}", **_epoch_ticks(look))
-        layout[f"yaxis{tail}"] = _axis(html.escape(title), anchor=f"x{tail}")
+        layout[f"xaxis{tail}"] = axis("epoch", domain=domain, anchor=f"y{tail}", **_epoch_ticks(look))
+        layout[f"yaxis{tail}"] = axis(html.escape(title), anchor=f"x{tail}")
     return {"data": data, "layout": layout}
 
 
@@ -58,7 +57,7 @@ def _curve(look: Look, place: int, panel: int, value: Callable[[Epoch], Optional
         "mode": "lines+markers",
         **_on(panel),
         "x": [epoch.epoch for epoch in epochs],
-        "y": [_finite(value(epoch)) for epoch in epochs],
+        "y": [finite(value(epoch)) for epoch in epochs],
         "name": look.labels[key],
         "legendgroup": str(key),
         "legendrank": place + 1,
@@ -81,15 +80,15 @@ def hyperparameters(look: Look) -> Optional[Figure]:
         return None
     columns = min(len(look.varied), 4)
     rows = math.ceil(len(look.varied) / columns)
-    layout = _layout(rows * 270, hovermode="closest", showlegend=False)
+    layout = blank(rows * 270, hovermode="closest", showlegend=False)
     layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.16, "ygap": 0.35}
     data: List[Dict[str, Any]] = []
     for panel, (name, values) in enumerate(look.varied.items()):
         tail = _tail(panel)
         data += [_dots(look, name, panel), _means(look, name, panel)]
         title = html.escape(look.deciding_name) if panel % columns == 0 else ""
-        layout[f"yaxis{tail}"] = _axis(title, nticks=6)
-        layout[f"xaxis{tail}"] = _axis(html.escape(name), **_categories([html.escape(v) for v in values]))
+        layout[f"yaxis{tail}"] = axis(title, nticks=6)
+        layout[f"xaxis{tail}"] = axis(html.escape(name), **categories([html.escape(v) for v in values]))
         layout[f"xaxis{tail}"]["range"] = [-0.6, len(values) - 0.4]
     return {"data": data, "layout": layout}
 
@@ -160,10 +159,10 @@ def hops(look: Look) -> Optional[Figure]:
         "hovertemplate": "%{text}<extra></extra>",
     }
     end = max([record.run.seconds, *(hop.finished for hop in record.hops)])
-    layout = _layout(max(160, 70 + 36 * len(lanes)), hovermode="closest", showlegend=False, bargap=0)
+    layout = blank(max(160, 70 + 36 * len(lanes)), hovermode="closest", showlegend=False, bargap=0)
     layout["barmode"] = "overlay"
-    layout["xaxis"] = _axis("seconds since the start of the run", range=[0, end])
-    layout["yaxis"] = _axis("", showgrid=False, **_categories(lanes[::-1]))
+    layout["xaxis"] = axis("seconds since the start of the run", range=[0, end])
+    layout["yaxis"] = axis("", showgrid=False, **categories(lanes[::-1]))
     return {"data": [bars], "layout": layout}
 
 
@@ -208,10 +207,10 @@ def _stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts
         for part in parts
     ]
     row = 30 if len(names) <= 20 else 19
-    layout = _layout(90 + row * len(names), barmode="stack", hovermode="closest", bargap=0)
-    layout["legend"] = {**_legend(), "traceorder": "normal"}
-    layout["xaxis"] = _axis("seconds")
-    layout["yaxis"] = _axis("", showgrid=False, dtick=1, **_categories(names[::-1]))
+    layout = blank(90 + row * len(names), barmode="stack", hovermode="closest", bargap=0)
+    layout["legend"] = {**legend_above(), "traceorder": "normal"}
+    layout["xaxis"] = axis("seconds")
+    layout["yaxis"] = axis("", showgrid=False, dtick=1, **categories(names[::-1]))
     return {"data": data, "layout": layout}
 
 
@@ -229,20 +228,11 @@ def _sign(look: Look, config: Config, signs: Sequence[str]) -> str:
     return signs[look.models[config.mst_key] % len(signs)]
 
 
-def _finite(value: Optional[float]) -> Optional[float]:
-    """NaN and infinity cannot be drawn: a gap."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _epoch_ticks(look: Look) -> Dict[str, Any]:
     """Whole epochs, at most about ten ticks."""
     last = max(epoch.epoch for epoch in look.record.epochs)
     room = 0.02 * last + 0.1
     return {"dtick": max(1, math.ceil(last / 10)), "tick0": 1, "range": [1 - room, last + room]}
-
-
-def _categories(names: List[str]) -> Dict[str, Any]:
-    return {"type": "category", "categoryorder": "array", "categoryarray": names}
 
 
 def _tail(panel: int) -> str:
@@ -252,44 +242,3 @@ def _tail(panel: int) -> str:
 def _on(panel: int) -> Dict[str, str]:
     """The axes of a panel."""
     return {"xaxis": f"x{_tail(panel)}", "yaxis": f"y{_tail(panel)}"}
-
-
-def _legend() -> Dict[str, Any]:
-    return {
-        "orientation": "h",
-        "x": 0,
-        "xanchor": "left",
-        "y": 1.02,
-        "yanchor": "bottom",
-        "font": {"size": 12},
-    }
-
-
-def _axis(title: str, **more: Any) -> Dict[str, Any]:
-    return {
-        "title": {"text": title, "font": {"size": 12}, "standoff": 10},
-        "gridcolor": "var(--grid)",
-        "linecolor": "var(--grid)",
-        "zeroline": False,
-        "tickfont": {"size": 12},
-        "automargin": True,
-        **more,
-    }
-
-
-def _layout(height: int, **more: Any) -> Dict[str, Any]:
-    return {
-        "height": height,
-        "autosize": True,
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": "system-ui, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": "var(--muted)"},
-        "hoverlabel": {
-            "align": "left",
-            "bgcolor": "var(--tip)",
-            "bordercolor": "var(--tip)",
-            "font": {"color": "var(--tip-ink)", "size": 12},
-        },
-        **more,
-    }

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import html
-import json
-from datetime import datetime, timezone
-from pathlib import Path
-from string import Template
-from typing import Any, Dict, List, Optional
+from typing import Dict, List, Optional
 
-from plotly.offline import get_plotlyjs
-
-from cerebro_db.report import accounting, figures, words
+from cerebro_db.report import accounting, figures, profile, words
 from cerebro_db.report.accounting import Standing
-from cerebro_db.report.figures import Figure
 from cerebro_db.report.look import Look
+from cerebro_db.report.markup import document, figure, pill, right, section, text, tile, when
+from cerebro_db.report.plot import Figure
 from cerebro_db.report.record import Record, Run
 
 #: More parameters than this share one column of the leaderboard.
 PARAMETER_COLUMNS = 5
-_ASSETS = Path(__file__).parent / "assets"
-_TONES = {
-    "finished": "good", "trained": "good", "failed": "bad", "diverged": "bad", "cancelled": "warn",
-    "interrupted": "warn", "running": "plain", "training": "plain",
-}  # fmt: skip
 
 
 def render(record: Record) -> str:
     """The whole page as HTML."""
     look = Look.of(record)
     plots = _plots(look)
-    return Template(_asset("page.html")).substitute(
-        title=_text(f"cerebro-db run {record.run.run_id} {record.run.name or ''}".strip()),
-        style=_asset("page.css"),
-        script=_asset("page.js"),
-        plotly=get_plotlyjs(),
-        figures=_json({name: plot for name, plot in plots.items() if plot}),
-        body="\n".join(_body(look, plots)),
-    )
+    title = f"cerebro-db run {record.run.run_id} {record.run.name or ''}".strip()
+    return document(title, _body(look, plots), plots)
 
 
 def _plots(look: Look) -> Dict[str, Optional[Figure]]:
@@ -47,6 +30,7 @@ def _plots(look: Look) -> Dict[str, Optional[Figure]]:
         "hops": figures.hops(look),
         "segments": figures.segment_time(look),
         "configs": figures.config_time(look),
+        "profile": profile.phases(look),
     }
 
 
@@ -56,28 +40,36 @@ def _body(look: Look, plots: Dict[str, Optional[Figure]]) -> List[str]:
         _header(record.run),
         *_notes(record),
         _tiles(look),
-        _section("Leaderboard", _board_lead(look), _board(look)),
-        _section(
-            "Learning curves", _curves_lead(look), _figure(plots, "curves", "No epoch has finished yet.")
+        section("Leaderboard", _board_lead(look), _board(look)),
+        section(
+            "Learning curves", _curves_lead(look), figure(plots, "curves", "No epoch has finished yet.")
         ),
     ]
     if plots["parameters"]:
         lead = "Each mark is a config, the bar is the mean over all configs with that value."
-        parts.append(_section("Hyper-parameters", lead, _figure(plots, "parameters", "")))
+        parts.append(section("Hyper-parameters", lead, figure(plots, "parameters", "")))
     return [
         *parts,
-        _section("Hops", _hops_lead(look), _figure(plots, "hops", "No hop has finished yet.")),
+        section("Hops", _hops_lead(look), figure(plots, "hops", "No hop has finished yet.")),
         _schedule(record),
-        _section("Where the time of each segment went", "Every bar is as long as the run.",
-                 _figure(plots, "segments", "No hop has finished yet.")),
-        _section("Where the time of each config went", "Longest first.",
-                 _figure(plots, "configs", "No hop has finished yet.")),
+        section("Where the time of each segment went", "Every bar is as long as the run.",
+                 figure(plots, "segments", "No hop has finished yet.")),
+        section("Where the time of each config went", "Longest first.",
+                 figure(plots, "configs", "No hop has finished yet.")),
+        *_profile(plots),
         _footer(),
     ]  # fmt: skip
 
 
+def _profile(plots: Dict[str, Optional[Figure]]) -> List[str]:
+    if not plots["profile"]:
+        return []
+    lead = "Inside the hops, by their own clock; longest first."
+    return [section("Where the time of the hops went", lead, figure(plots, "profile", ""))]
+
+
 def _header(run: Run) -> str:
-    title = _text(run.name) if run.name else f"Run {run.run_id}"
+    title = text(run.name) if run.name else f"Run {run.run_id}"
     facts = {
         "run": run.run_id,
         "owner": run.owner,
@@ -86,17 +78,17 @@ def _header(run: Run) -> str:
         "output": run.model_output_table or "none",
         "strategy": run.strategy,
         "epochs": run.num_iterations,
-        "started": _when(run.started_at),
+        "started": when(run.started_at),
     }
-    items = "".join(f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
-    lead = f'<p class="lead">{_text(run.description)}</p>' if run.description else ""
-    return f'<header><h1>{title} {_pill(run.status)}</h1>{lead}<dl class="facts">{items}</dl></header>'
+    items = "".join(f"<div><dt>{name}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items())
+    lead = f'<p class="lead">{text(run.description)}</p>' if run.description else ""
+    return f'<header><h1>{title} {pill(run.status)}</h1>{lead}<dl class="facts">{items}</dl></header>'
 
 
 def _notes(record: Record) -> List[str]:
     notes = []
     if record.run.error:
-        notes.append(f'<p class="error-box">{_text(record.run.error)}</p>')
+        notes.append(f'<p class="error-box">{text(record.run.error)}</p>')
     if record.run.status == "running":
         notes.append(
             '<p class="note-box">The run was going on when this page was written; '
@@ -130,14 +122,7 @@ def _tiles(look: Look) -> str:
         ("Makespan / lower bound", words.short(ratio, 3), "1 is the shortest possible"),
         ("Idle", "–" if idle is None else f"{idle:.1%}", "of segments × wall time"),
     ]  # fmt: skip
-    return '<div class="tiles">' + "".join(_tile(*tile) for tile in tiles) + "</div>"
-
-
-def _tile(name: str, value: str, note: str) -> str:
-    return (
-        f'<div class="tile"><div class="name">{_text(name)}</div><div class="value">{_text(value)}</div>'
-        f'<div class="note">{_text(note)}</div></div>'
-    )
+    return '<div class="tiles">' + "".join(tile(*each) for each in tiles) + "</div>"
 
 
 def _config_counts(record: Record) -> str:
@@ -158,7 +143,7 @@ def _board(look: Look) -> str:
     heads = [("Rank", 1), ("Config", 0), *((name, 1) for name in _own_columns(look)), ("", 0),
              (look.metric_name, 1), ("loss", 1), ("Epochs", 1), ("Rows trained", 1), ("State", 1),
              ("Status", 0)]  # fmt: skip
-    head = "".join(f"<th{_right(number)}>{_text(name)}</th>" for name, number in heads)
+    head = "".join(f"<th{right(number)}>{text(name)}</th>" for name, number in heads)
     rows = "".join(_board_row(look, standing, len(heads)) for standing in look.board)
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
@@ -174,30 +159,30 @@ def _board_row(look: Look, standing: Standing, width: int) -> str:
         f"{name} {config.params[name]}" for name in look.varied if name in config.params and name not in own
     ]
     cells = [
-        (_text(standing.rank or "–"), "number"),
+        (text(standing.rank or "–"), "number"),
         (f'<span class="swatch" style="background:{look.colours[config.mst_key]}"></span>'
-         f"#{config.mst_key} {_text(config.model)}", ""),
-        *((_text(config.params.get(name, "–")), "number") for name in own),
-        (_text(", ".join(rest)), "params"),
+         f"#{config.mst_key} {text(config.model)}", ""),
+        *((text(config.params.get(name, "–")), "number") for name in own),
+        (text(", ".join(rest)), "params"),
         (words.short(standing.metric), "number"),
         (words.short(standing.loss), "number"),
         (f"{standing.epochs} / {look.record.run.num_iterations}", "number"),
         (f"{standing.rows:,}", "number"),
         (words.size(config.state_bytes), "number"),
-        (_pill(config.status), ""),
+        (pill(config.status), ""),
     ]  # fmt: skip
     kinds = {"best": standing.rank == 1, "lost": standing.rank is None, "has-error": config.error}
     classes = " ".join(kind for kind, holds in kinds.items() if holds)
     row = "".join(f'<td class="{kind}">{cell}</td>' for cell, kind in cells)
-    error = f'<tr><td></td><td class="error" colspan="{width - 1}">{_text(config.error)}</td></tr>'
+    error = f'<tr><td></td><td class="error" colspan="{width - 1}">{text(config.error)}</td></tr>'
     return f'<tr class="{classes}">{row}</tr>' + (error if config.error else "")
 
 
 def _curves_lead(look: Look) -> str:
-    text = "After each epoch; hover a line for its parameters."
+    lead = "After each epoch; hover a line for its parameters."
     if len(look.board) > figures.LEGEND_LINES:
-        text += f" The legend names the best {figures.LEGEND_LINES}; colour goes from best (dark) to worst."
-    return text + (" A dash pattern stands for a model." if len(set(look.models.values())) > 1 else "")
+        lead += f" The legend names the best {figures.LEGEND_LINES}; colour goes from best (dark) to worst."
+    return lead + (" A dash pattern stands for a model." if len(set(look.models.values())) > 1 else "")
 
 
 def _hops_lead(look: Look) -> str:
@@ -221,56 +206,14 @@ def _schedule(record: Record) -> str:
         f"<span>{words.duration(value)}</span>"
         for name, value, kind in bars
     )
-    return _section("Schedule", lead, f'<div class="meter">{rows}</div>')
+    return section("Schedule", lead, f'<div class="meter">{rows}</div>')
 
 
 def _footer() -> str:
     return (
-        f"<footer>Written by cerebro-db at {_when(None)}. "
+        f"<footer>Written by cerebro-db at {when(None)}. "
         "Training values come from the training pass itself; validation follows the last hop of an epoch. "
         "data: reading and decoding rows; hop: moving model state; start: building models; "
         "idle: the rest of the wall time."
         "</footer>"
     )
-
-
-def _section(title: str, lead: str, inner: str) -> str:
-    return f'<section><h2>{title}</h2><p class="lead">{_text(lead)}</p>{inner}</section>'
-
-
-def _figure(plots: Dict[str, Optional[Figure]], name: str, empty: str) -> str:
-    plot = plots[name]
-    if plot is None:
-        return f'<p class="empty">{empty}</p>'
-    return f'<div class="figure" id="{name}" style="min-height:{plot["layout"]["height"]}px"></div>'
-
-
-def _pill(status: str) -> str:
-    return f'<span class="pill {_TONES.get(status, "plain")}">{_text(status)}</span>'
-
-
-def _right(number: int) -> str:
-    return ' class="number"' if number else ""
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
-
-
-def _json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return (
-        json.dumps(value, allow_nan=False)
-        .replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-        .replace("&", "\\u0026")
-    )
-
-
-def _when(seconds: Optional[float]) -> str:
-    moment = datetime.now(timezone.utc) if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
-    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text("utf-8")

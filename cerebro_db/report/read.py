@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Dict, List
+
 from cerebro_db.database import Database, Row
 from cerebro_db.errors import MissingError
 from cerebro_db.report.record import PARTS, Config, Epoch, Hop, Record, Run
@@ -24,7 +26,15 @@ def read_run(db: Database, run_id: int, with_hops: bool = True) -> Record:
         configs=tuple(_config(row) for row in values["configs"]),
         hops=tuple(_hop(row) for row in hops),
         epochs=tuple(Epoch(**row) for row in values["epochs"]),
+        profile=_profile(db.rows(query("report", "profile"), run_id=run_id)) if with_hops else {},
     )
+
+
+def _profile(rows: List[Row]) -> Dict[int, Dict[str, float]]:
+    found: Dict[int, Dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row["mst_key"], {})[row["phase"]] = row["seconds"]
+    return found
 
 
 def _config(row: Row) -> Config:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 #: What a hop spends its time on, in the order it is shown; with `idle` they add up to the wall time.
 PARTS = ("train", "validate", "data", "hop", "start")
@@ -85,3 +85,5 @@ class Record:
     configs: Tuple[Config, ...]
     hops: Tuple[Hop, ...] = ()
     epochs: Tuple[Epoch, ...] = ()
+    #: Seconds by config and phase, of a run with option profile.
+    profile: Mapping[int, Mapping[str, float]] = field(default_factory=dict)

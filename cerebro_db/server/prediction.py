@@ -11,12 +11,14 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
-from cerebro_db import prediction, segment_models
+from cerebro_db import light_torch, memory, prediction, segment_models
 from cerebro_db.database import Database
 from cerebro_db.engines import on_greenplum
 from cerebro_db.raw_rows import unfit
 from cerebro_db.server import signals
 from cerebro_db.server.plpy_database import PlpyDatabase
+
+light_torch.defer_compiler(torch)
 
 #: SQLSTATE of a row that a segment could not take, see `errors.DataError`.
 _UNFIT = "22000"
@@ -32,7 +34,7 @@ def evaluate(plpy: Any, database: Database, *arguments: Any) -> None:
     if on_greenplum(database):
         prediction.evaluate(database, request, _idle, segment_models.evaluate)
         return
-    with signals.blocked():
+    with signals.blocked(), memory.kept_freed():
         torch.set_num_threads(_threads())
         prediction.evaluate(signals.Delivered(database), request, signals.interrupt_check(plpy))
 
@@ -43,7 +45,7 @@ def predict(plpy: Any, database: Database, *arguments: Any) -> None:
     if on_greenplum(database):
         prediction.predict(database, request, _idle, _on_segments(plpy))
         return
-    with signals.blocked():
+    with signals.blocked(), memory.kept_freed():
         torch.set_num_threads(_threads())
         prediction.predict(signals.Delivered(database), request, signals.interrupt_check(plpy))
 

@@ -85,6 +85,14 @@ def train_round(plpy: Any, memory: Dict[Any, Any], run_id: int, hops: str) -> st
     return json.dumps(rounds.train(database, run_id, workers, starts))
 
 
+@sql_function
+def clear_session(plpy: Any, memory: Dict[Any, Any]) -> None:
+    """Forget the segments that this session has opened, their rows and modules; imports stay."""
+    for key in [key for key in memory if isinstance(key, tuple) and key[:1] == ("cerebro",)]:
+        del memory[key]
+    signals.load("cerebro_db.memory").give_back()
+
+
 def _show(plpy: Any, phase: str) -> None:
     plpy.execute(plpy.prepare("select pg_catalog.set_config('application_name', $1, false)", ["text"]), [phase])
 

@@ -50,5 +50,8 @@ class Strategy(Protocol):
     def wait(self, seconds: float) -> List[Report]:
         """What happened, at the latest after so long; [] when nothing did."""
 
+    def rest(self) -> None:
+        """All hops are over: what they ran in is kept for the caller's next call, or ends."""
+
     def close(self) -> None:
         """End hops, sessions and processes now; what is committed stays."""

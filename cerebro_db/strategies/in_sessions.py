@@ -96,6 +96,10 @@ class InSessions:
         wait_any(list(self._sessions.values()), seconds)
         return [report for segment in list(self._sessions) for report in self._advance(segment)]
 
+    def rest(self) -> None:
+        self._opener.rest(list(self._sessions.values()))
+        self._sessions.clear()
+
     def close(self) -> None:
         for session in self._sessions.values():
             session.close()
@@ -105,7 +109,8 @@ class InSessions:
         session = self._sessions[segment] = self._opener.start()
         for name in self.prepare:
             session.send(query("strategies", name))
-        session.send(query("strategies", "warm_up"), packed=self._packed, dist_key=self._dist_keys[segment])
+        if not session.warm:
+            session.send(query("strategies", "warm_up"), packed=self._packed, dist_key=self._dist_keys[segment])
 
     def _open(self, segment: int) -> None:
         self._sessions[segment].send(

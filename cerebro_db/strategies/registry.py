@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict
+from contextlib import contextmanager
+from typing import Callable, Dict, Iterator
 
 from cerebro_db.database import Database
 from cerebro_db.errors import unknown
+from cerebro_db.executors.registry import workers_ahead
+from cerebro_db.options import Options
 from cerebro_db.plan import Plan
 from cerebro_db.sessions import Sessions
 from cerebro_db.strategies.base import Strategy
@@ -40,6 +43,18 @@ def open_strategy(plan: Plan, sessions: Sessions) -> Strategy:
     if kind is InRdbms and plan.options.order == "round":
         kind = in_rounds
     return kind(plan, sessions)
+
+
+@contextmanager
+def under_way(options: Options, sessions: Sessions, segments: int) -> Iterator[None]:
+    """Inside, what so many segments will train in starts up while the plan is made; what no strategy takes, ends."""
+    if in_server(options.strategy):
+        sessions.ahead(segments)
+        yield
+    else:
+        sessions.ahead(0)  # workers have sessions of their own, which may need the room
+        with workers_ahead(options.executor, sessions.owner, segments):
+            yield
 
 
 def in_server(name: str) -> bool:

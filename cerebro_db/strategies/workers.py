@@ -34,7 +34,7 @@ class Workers:
         self.groups: Groups = ()
         #: Messages that a segment's worker has not answered yet.
         self._unanswered: Dict[int, int] = {}
-        self._executor = open_executor(plan.options.executor)
+        self._executor = open_executor(plan.options.executor, sessions.owner)
         try:
             for segment in self._segments:
                 self._start(segment)
@@ -73,6 +73,9 @@ class Workers:
         for news in self._news(seconds):
             reports.extend(self._reports(news))
         return reports
+
+    def rest(self) -> None:
+        self._executor.rest(self._sessions.keep_seconds)
 
     def close(self) -> None:
         self._executor.close()

@@ -1,7 +1,8 @@
 """Serve one worker: a JSON message per line of stdin, a JSON answer per line of stdout.
 
 The process lives as long as its stdin is open, and ends at once when it closes, whatever it does then: so
-it goes with its parent, also one that was killed. Secrets come over stdin only, where nobody sees them.
+it goes with its parent, also one that was killed. One that rests ends when nobody needs it in time. Secrets come
+over stdin only, where nobody sees them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import signal
 import sys
 import threading
-from queue import SimpleQueue
-from typing import Any, Dict, Tuple
+from queue import Empty, SimpleQueue
+from typing import Any, Dict, Optional, Tuple
 
 from cerebro_db.errors import SetupError, UsageError
 
@@ -31,8 +32,11 @@ def main() -> None:
         worker = importlib.import_module(_WORK).Worker()
     except ImportError as error:
         worker = _Lacking(error)
+    patience: Optional[float] = None
     while True:
-        _write(answers, _answer(worker, messages.get()))
+        answer = _answer(worker, _next(messages, patience))
+        patience = answer.pop("patience", None)
+        _write(answers, answer)
 
 
 class _Lacking:
@@ -69,6 +73,14 @@ def _read(asked: int, messages: SimpleQueue[bytes]) -> None:
         for line in lines:
             messages.put(line)
     os._exit(0)
+
+
+def _next(messages: SimpleQueue[bytes], patience: Optional[float]) -> bytes:
+    """The next message; the process ends when none comes in time [s]."""
+    try:
+        return messages.get(timeout=patience)
+    except Empty:
+        os._exit(0)
 
 
 def _answer(worker: Any, line: bytes) -> Dict[str, Any]:

@@ -4,6 +4,9 @@
     {"do": "check", "plan", "initial"}                  -> {"answer": "checked", "groups"}   every config can be built
     {"do": "open", "run_id", "segment_id"}              -> {"answer": "up"}        the segment's rows are here
     {"do": "hop", "mst_keys", "epoch", "last"}          -> {"answer": "finished", "seconds", "diverged"}
+    {"do": "rest", "seconds"}                           -> {"answer": "resting"}   all that is let go of; it ends when
+                                                                                   nothing comes for so long
+    {"do": "wake"}                                      -> {"answer": "awake"}     ready for another "start"
 
 Any may be answered by {"answer": "failed", "message", "sqlstate"}, after which the worker goes on, or by
 {"answer": "lost", "message"} when its session has ended, after which it is of no use.
@@ -19,6 +22,7 @@ import torch
 from psycopg2 import extensions
 
 from cerebro_db import hops, light_torch, memory, trainer
+from cerebro_db.batches import Source
 from cerebro_db.catalog import Catalog
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.errors import CerebroError, RunError, SetupError, UsageError, line_of, unknown
@@ -52,12 +56,15 @@ class Worker:
         self._run_id = 0
         self._segment: Optional[hops.SegmentWorker] = None
         self._segment_id = 0
+        self._sources: List[Source] = []
         self._looked = time.monotonic()
         self._known: Mapping[str, Callable[..., Answer]] = {
             "start": self._start,
             "check": self._check_plan,
             "open": self._open,
             "hop": self._hop,
+            "rest": self._rest,
+            "wake": self._wake,
         }
 
     def answer(self, message: Mapping[str, Any]) -> Answer:
@@ -98,7 +105,12 @@ class Worker:
         plan = Catalog(database, run_id).plan()
         # A strategy that trains in worker processes has this function; `_start` has looked.
         source = getattr(STRATEGIES[self._strategy], "open_source")(self._login, database, plan)  # noqa: B009
-        self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), source, self._look)
+
+        def opened(*rows: Any) -> Source:
+            self._sources.append(source(*rows))
+            return self._sources[-1]
+
+        self._segment = hops.SegmentWorker(database, Place(run_id, plan, segment_id), opened, self._look)
         return {"answer": "up"}
 
     def _hop(self, mst_keys: List[int], epoch: int, last: bool) -> Answer:
@@ -107,6 +119,21 @@ class Worker:
         phase = f"cerebro run {self._run_id}: {configs(mst_keys)} epoch {epoch} segment {self._segment_id}"
         self._database().rows(query("worker", "show_phase"), phase=phase)
         return {"answer": "finished", **self._segment.hop(mst_keys, epoch, last)}
+
+    def _rest(self, seconds: float) -> Answer:
+        """Let go of the run: rows, modules, the session and its password. Imports stay."""
+        self._segment, self._login, self._strategy = None, None, ""
+        for source in self._sources:
+            getattr(source, "close", _nothing)()  # a reader ahead has a session, too
+        self._sources.clear()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        memory.give_back()
+        return {"answer": "resting", "patience": seconds}
+
+    def _wake(self) -> Answer:
+        return {"answer": "awake"}
 
     def _database(self) -> PsycopgDatabase:
         if self._session is None:
@@ -138,6 +165,10 @@ class Worker:
         except ServerError:
             connection.close()
         return {"answer": "lost", "message": failed["message"]} if connection.closed else failed
+
+
+def _nothing() -> None:
+    pass
 
 
 def _failed(message: str, sqlstate: Optional[str]) -> Answer:

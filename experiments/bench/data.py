@@ -12,6 +12,7 @@ from cerebro_db.sqltext import Fragment, fill, ident, join
 #: The two models of the throughput measures; layers and defaults equal those of `raw_loop`.
 ARCHITECTURES = {
     "mlp": {"model": "mlp", "hidden": [128]},
+    "small": {"model": "mlp", "hidden": [64]},
     "wide": {"model": "mlp", "hidden": [1024]},
     "cnn": {"model": "cnn", "channels": [16, 32], "hidden": 64, "input_shape": [1, 28, 28]},
 }

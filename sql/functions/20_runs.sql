@@ -200,6 +200,7 @@ begin
     end if;
     perform cerebro_private.drop_states($1);
     -- One by one: Greenplum writes foreign keys down and does not follow them.
+    delete from cerebro_private.profile p where p.run_id = $1;
     delete from cerebro_private.hop h where h.run_id = $1;
     delete from cerebro_private.event e where e.run_id = $1;
     delete from cerebro_private.segment s where s.run_id = $1;

@@ -101,6 +101,21 @@ comment on function cerebro_private.save_hop(
   , double precision, double precision, bigint, double precision) is
     'Record a finished hop and its event; a second record of the same hop is refused by the primary key.';
 
+create or replace function cerebro_private.save_profile(
+    run_id integer, mst_key integer, epoch integer, segment_id integer
+  , phases text[], calls bigint[], seconds double precision[])
+returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+    perform cerebro_private.require_owner($1);
+    insert into cerebro_private.profile (run_id, mst_key, epoch, segment_id, phase, calls, seconds)
+    select $1, $2, $3, $4, s.phase, s.calls, s.seconds from unnest($5, $6, $7) as s (phase, calls, seconds);
+end
+$body$;
+comment on function cerebro_private.save_profile(
+    integer, integer, integer, integer, text[], bigint[], double precision[]) is
+    'Record where the time of a finished hop went, phase by phase.';
+
 create or replace function cerebro_private.final_state(run_id integer)
 returns table (mst_key integer, model_arch json, model_weights bytea, optimizer_state bytea)
 language plpgsql volatile :on_coordinator security definer set search_path = pg_catalog, pg_temp as $body$

@@ -112,6 +112,12 @@ select cerebro_private.save_hop(
          , %(train_seconds)s::float8, %(validate_seconds)s::float8, %(data_seconds)s::float8
          , %(hop_seconds)s::float8, %(start_seconds)s::float8, %(state_bytes)s::bigint, %(seconds)s::float8);
 
+-- save_profile --
+-- Where the time of a hop went.
+select cerebro_private.save_profile(
+           %(run_id)s::integer, %(mst_key)s::integer, %(epoch)s::integer, %(segment_id)s::integer
+         , %(phases)s::text[], %(calls)s::bigint[], %(seconds)s::float8[]);
+
 -- epoch_hops --
 -- How many hops of a config are committed in an epoch.
 select count(*) as hops from cerebro.hop h

@@ -36,6 +36,14 @@ select h.mst_key, h.epoch, h.segment_id, h.rows, h.loss, h.metric, h.validation_
  where h.run_id = %(run_id)s::integer
  order by h.started_at, h.mst_key
 
+-- profile --
+-- Where the time of each config's hops went, phase by phase; no row without option profile.
+select p.mst_key, p.phase, sum(p.seconds)::double precision as seconds
+  from cerebro.profile p
+ where p.run_id = %(run_id)s::integer
+ group by p.mst_key, p.phase
+ order by p.mst_key, p.phase
+
 -- epochs --
 -- Loss and metric of each config after each finished epoch.
 select m.mst_key, m.epoch, m.training_loss, m.training_metric, m.validation_loss, m.validation_metric

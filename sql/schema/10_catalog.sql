@@ -145,6 +145,21 @@ comment on column cerebro_private.hop.data_seconds is 'Reading and decoding rows
 comment on column cerebro_private.hop.hop_seconds is 'Moving state in and out [s].';
 comment on column cerebro_private.hop.start_seconds is 'Building module and optimizer, first imports [s].';
 
+create table if not exists cerebro_private.profile (
+    run_id integer not null references cerebro_private.run on delete cascade
+  , mst_key integer not null
+  , epoch integer not null
+  , segment_id integer not null
+  , phase text not null
+  , calls bigint not null
+  , seconds double precision not null
+  , primary key (run_id, mst_key, epoch, segment_id, phase)
+) :everywhere;
+comment on table cerebro_private.profile is 'Where the time of finished hops went, of runs with option profile.';
+comment on column cerebro_private.profile.phase is 'What was done: one of phases.PHASES.';
+comment on column cerebro_private.profile.seconds is
+    'Time of the phase in this hop [s]; of configs that were trained as one the share of each.';
+
 create table if not exists cerebro_private.packed (
     packed_table oid primary key
   , source_table oid not null

@@ -25,6 +25,13 @@ select c.run_id, c.mst_key, c.model_id, c.compile_params, c.fit_params, c.model_
  where pg_has_role(current_user, r.owner, 'member');
 comment on view cerebro.config is 'Configs of each run with their state: waiting, training, finished, diverged or failed.';
 
+create or replace view cerebro.profile with (security_barrier) as
+select p.*
+  from cerebro_private.profile p
+  join cerebro_private.run r on r.run_id = p.run_id
+ where pg_has_role(current_user, r.owner, 'member');
+comment on view cerebro.profile is 'Where the time of hops went: calls and seconds of each phase, of runs with option profile.';
+
 create or replace view cerebro.hop with (security_barrier) as
 select h.*
   from cerebro_private.hop h

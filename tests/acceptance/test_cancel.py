@@ -28,7 +28,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Optional[Cluster]]:
     if request.config.getoption("--gp-dsn"):
         yield None
         return
-    with temporary_cluster() as made:
+    with temporary_cluster(runs.KEEP_NOTHING) as made:
         with connect(made.dsn("postgres")) as database:
             install(database)
         yield made

@@ -80,7 +80,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     if request.config.getoption("--gp-dsn"):
         yield prepared(Server(request.getfixturevalue("pg_module_dsn")))
         return
-    with temporary_cluster() as cluster:
+    with temporary_cluster(runs.KEEP_NOTHING) as cluster:
         with connect(cluster.dsn("postgres")) as database:
             install(database)
         yield prepared(Server(cluster.dsn("postgres"), cluster))

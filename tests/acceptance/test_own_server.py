@@ -15,7 +15,7 @@ from cerebro_db.cluster import Cluster, temporary_cluster
 from cerebro_db.database import Row, one
 from cerebro_db.install import install
 from cerebro_db.sqltext import Fragment
-from tests.runs import ADAM, MLP, fit, make_images, make_selection, pack
+from tests.runs import ADAM, KEEP_NOTHING, MLP, fit, make_images, make_selection, pack
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql("a server of its own")]
@@ -32,7 +32,7 @@ PASSWORD = "not a secret"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    with temporary_cluster({"shared_buffers": "64MB"}) as cluster:
+    with temporary_cluster({"shared_buffers": "64MB", **KEEP_NOTHING}) as cluster:
         with connect(cluster.dsn("postgres")) as database:
             install(database)
             database.script(Fragment(f"create role ana login password '{PASSWORD}'; grant cerebro_user to ana"))

@@ -26,7 +26,7 @@ SEGMENTS, EPOCHS = 2, 40
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A server of its own, which recovers from a crash in the test."""
-    with temporary_cluster() as made:
+    with temporary_cluster(runs.KEEP_NOTHING) as made:
         with connect(made.dsn("postgres")) as database:
             install(database)
         yield made

@@ -16,7 +16,7 @@ import pytest
 from cerebro_db import environment
 from cerebro_db.errors import SetupError, UsageError
 from cerebro_db.executors.base import Answer, Loss, News
-from cerebro_db.executors.local import LocalExecutor
+from cerebro_db.executors.local import SHELF, LocalExecutor, _key, local_ahead
 from cerebro_db.executors.registry import open_executor
 from tests.support import wait_until
 
@@ -35,6 +35,10 @@ class Worker:
             threading.Event().wait()
         elif act == "child":
             return {"answer": act, "pid": subprocess.Popen(["sleep", "600"]).pid}
+        elif act == "rest":
+            return {"answer": "resting", "patience": message["seconds"]}
+        elif act == "wake":
+            return {"answer": "awake"}
         elif act == "exit":
             os.write(2, b"first line\\nlast words\\n\\n")
             os._exit(3)
@@ -99,7 +103,8 @@ def test_a_message_that_no_worker_knows(executor: LocalExecutor) -> None:
             3,
             {
                 "answer": "failed",
-                "message": "unknown message to a worker 'hopp': did you mean 'hop'? known are check, hop, open, start",
+                "message": "unknown message to a worker 'hopp': did you mean 'hop'? known are check, hop, open, rest, "
+                "start, wake",
                 "sqlstate": UsageError.sqlstate,
             },
         )
@@ -109,7 +114,7 @@ def test_a_message_that_no_worker_knows(executor: LocalExecutor) -> None:
 def test_messages_out_of_turn_or_with_wrong_fields_leave_the_worker_alive(executor: LocalExecutor) -> None:
     executor.start(0)
     for message, expected in (
-        ({"do": "hop", "mst_key": 1, "epoch": 1, "last": True}, "expected the message 'open' before 'hop'"),
+        ({"do": "hop", "mst_keys": [1], "epoch": 1, "last": True}, "expected the message 'open' before 'hop'"),
         ({"do": "open", "run_id": 1, "segment_id": 0}, "expected the message 'start' first"),
         ({"do": "hop"}, "missing 3 required positional arguments"),
         ({"do": "start", "strategy": "in_rdbms", "parameters": {}, "setup": ""}, "'in_rdbms' has no worker processes"),
@@ -199,6 +204,59 @@ def test_closing_leaves_no_process_no_child_of_one_and_no_pipe(custom: Path) -> 
     assert sorted(os.listdir("/proc/self/fd")) == before
     executor.close()
     assert executor.wait(0) == []
+
+
+def test_a_worker_that_rests_is_its_owners_until_it_is_late(custom: Path) -> None:
+    first = started("me")
+    pid = first.pids[0]
+    first.rest(60)
+    other = started("you")
+    assert other.pids[0] != pid
+    second = started("me")
+    assert second.pids == {0: pid}
+    second.send(0, {"do": "nothing"})
+    assert said(second) == {"answer": "nothing", "stdin": ""}
+    second.rest(0.2)
+    wait_until(lambda: ended(pid), 10, "it has ended by itself")
+    third = started("me")
+    assert third.pids[0] != pid
+    assert not Path(f"/proc/{pid}").exists()  # and is collected now
+    for executor in (other, third):
+        executor.rest(0)
+        assert executor.pids == {}
+    assert SHELF.count == 0
+
+
+def test_workers_start_ahead_and_end_unless_they_are_taken(custom: Path) -> None:
+    with local_ahead("me", 2):
+        ahead = sorted(child.pid for child in SHELF.of(_key("me")))
+        executor = started("me")
+        assert executor.pids[0] in ahead
+    assert SHELF.count == 0
+    left = [pid for pid in ahead if not ended(pid)]
+    assert left == [executor.pids[0]]
+    executor.rest(60)
+    with pytest.raises(UsageError), local_ahead("me", 1):
+        raise UsageError("refused")
+    assert [child.pid for child in SHELF.of(_key("me"))] == left  # a refused call may come again
+    with pytest.raises(SetupError), local_ahead("me", 1):
+        raise SetupError("failed")
+    assert SHELF.count == 0
+    assert ended(left[0])
+
+
+def started(owner: str) -> LocalExecutor:
+    executor = LocalExecutor(owner)
+    executor.start(0)
+    return executor
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or waits to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_a_worker_blocks_no_signal_and_is_of_a_session_of_its_own(executor: LocalExecutor, custom: Path) -> None:

@@ -51,7 +51,7 @@ class Trained(workers.Workers):
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     made = Pretended()
-    monkeypatch.setattr(workers, "open_executor", lambda name: made)
+    monkeypatch.setattr(workers, "open_executor", lambda name, owner: made)
     return made
 
 
@@ -74,7 +74,8 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> Dict[Hop, Dict[str, Any]]:
 def strategy(executor: Pretended, committed: Any) -> Trained:
     segments = [SimpleNamespace(segment_id=0), SimpleNamespace(segment_id=1)]
     plan: Any = SimpleNamespace(segments=segments, options=SimpleNamespace(executor="local"), to_json=lambda: "{}")
-    sessions: Any = SimpleNamespace(login=SimpleNamespace(parameters={"host": "h"}, setup="set role x"))
+    login = SimpleNamespace(parameters={"host": "h"}, setup="set role x")
+    sessions: Any = SimpleNamespace(login=login, owner="me", keep_seconds=60.0)
     made = Trained(plan, sessions)
     made.check(plan, {})
     return made
@@ -203,7 +204,7 @@ def test_workers_that_cannot_be_started_leave_none_behind(
     monkeypatch.setattr(executor, "start", refuse)
     segments = [SimpleNamespace(segment_id=0), SimpleNamespace(segment_id=1)]
     plan: Any = SimpleNamespace(segments=segments, options=SimpleNamespace(executor="local"))
-    sessions: Any = SimpleNamespace(login=SimpleNamespace(parameters={}, setup=""))
+    sessions: Any = SimpleNamespace(login=SimpleNamespace(parameters={}, setup=""), owner="me")
     with pytest.raises(SetupError, match="no process left"):
         Trained(plan, sessions)
     assert (executor.started, executor.closed) == ([0], True)
