@@ -4,7 +4,7 @@ HOME_FOLDER := $(shell . scripts/home.sh && echo "$$CEREBRO_HOME")
 BIN := $(HOME_FOLDER)/venv/bin
 ARGS ?=
 
-.PHONY: help setup demo demo-flights demo-greenplum extension-install test check bench up down clean
+.PHONY: help setup demo demo-flights demo-greenplum extension-install test check bench experiments up down clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -37,6 +37,11 @@ check: setup  ## lint and types
 
 bench: setup  ## measure; one JSON line per measure, fails when a bar is missed
 	@$(BIN)/python -m experiments.bench
+
+experiments: setup  ## compare strategies with other ways and with papers: SIZE=small|medium|paper QUESTIONS="rows mixed" DSN=...
+	@$(BIN)/python -c "import ray, zstandard" 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[experiments]'
+	@$(BIN)/python -m experiments --size "$(or $(SIZE),small)" $(if $(DSN),--dsn "$(DSN)") $(QUESTIONS)
 
 up: setup  ## start the embedded server
 	@$(BIN)/cerebro-db up

@@ -157,17 +157,26 @@ def idle_share(record: Record) -> Optional[float]:
 
 def schedule(record: Record) -> Schedule:
     """From the first start to the last finish, against the busiest segment and the longest config."""
-    by_segment: Dict[int, float] = defaultdict(float)
+    by_segment: Dict[int, List[Hop]] = defaultdict(list)
     by_config: Dict[int, float] = defaultdict(float)
     for hop in record.hops:
-        by_segment[hop.segment_id] += hop.seconds
+        by_segment[hop.segment_id].append(hop)
         by_config[hop.mst_key] += hop.seconds
     return Schedule(
         makespan=max((hop.finished for hop in record.hops), default=0.0)
         - min((hop.started for hop in record.hops), default=0.0),
-        busiest_segment=max(by_segment.values(), default=0.0),
+        busiest_segment=max((_covered(hops) for hops in by_segment.values()), default=0.0),
         longest_config=max(by_config.values(), default=0.0),
     )
+
+
+def _covered(hops: Iterable[Hop]) -> float:
+    """Seconds in which at least one of the hops goes on: configs that are trained as one hop at the same time."""
+    covered, until = 0.0, -math.inf
+    for hop in sorted(hops, key=lambda hop: hop.started):
+        covered += max(hop.finished - max(hop.started, until), 0.0)
+        until = max(until, hop.finished)
+    return covered
 
 
 def rows_per_second(record: Record) -> Optional[float]:

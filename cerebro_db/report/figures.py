@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from cerebro_db.report import accounting
 from cerebro_db.report.accounting import Share
@@ -179,7 +179,7 @@ def segment_time(look: Look) -> Optional[Figure]:
     """Where the time of each segment went; every bar is as long as the run."""
     shares = accounting.time_of_segments(look.record)
     names = [f"segment {share.key}" for share in shares]
-    return _stacked(shares, names, names, (*PARTS, "idle")) if shares else None
+    return stacked(shares, names, names, (*PARTS, "idle")) if shares else None
 
 
 def config_time(look: Look) -> Optional[Figure]:
@@ -187,10 +187,14 @@ def config_time(look: Look) -> Optional[Figure]:
     shares = accounting.time_of_configs(look.record)
     models = {config.mst_key: config.model for config in look.record.configs}
     names = [f"#{share.key} {html.escape(models[share.key])}" for share in shares]
-    return _stacked(shares, names, [look.labels[share.key] for share in shares], PARTS) if shares else None
+    return stacked(shares, names, [look.labels[share.key] for share in shares], PARTS) if shares else None
 
 
-def _stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts: Sequence[str]) -> Figure:
+def stacked(
+    shares: Sequence[Share], names: List[str], titles: List[str], parts: Sequence[str],
+    colours: Mapping[str, str] = PART_COLOURS,
+) -> Figure:  # fmt: skip
+    """A bar per share, made of its parts; `titles` are their names on hover."""
     data = [
         {
             "type": "bar",
@@ -202,7 +206,7 @@ def _stacked(shares: Sequence[Share], names: List[str], titles: List[str], parts
             "text": [_share_text(share, title, part) for share, title in zip(shares, titles)],
             "textposition": "none",
             "hovertemplate": "%{text}<extra></extra>",
-            "marker": {"color": PART_COLOURS[part], "line": {"width": 0}},
+            "marker": {"color": colours[part], "line": {"width": 0}},
         }
         for part in parts
     ]

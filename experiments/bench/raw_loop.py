@@ -83,10 +83,10 @@ class Loop:
         """Seconds of a pass over x [rows, 28, 28] and y [rows]."""
         started = time.perf_counter()
         x = x.reshape(len(x), -1) if self._model == "mlp" else x
-        for index in torch.randperm(len(x)).split(self._batch):
+        for index in torch.randperm(len(x)).split(self._batch):  # type: ignore[no-untyped-call]
             self._optimizer.zero_grad()
             loss = nn.functional.cross_entropy(self._module(self._take(x, index)), self._take(y, index))
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
         return time.perf_counter() - started
 

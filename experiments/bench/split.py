@@ -15,6 +15,7 @@ from typing import Dict, List
 
 import cerebro_db
 from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.datasets import load_fashion_mnist
 from cerebro_db.report.accounting import rows_per_second, time_of_segments
 from cerebro_db.report.read import read_run
 from cerebro_db.report.record import PARTS
@@ -62,7 +63,7 @@ def split(db: PsycopgDatabase, dsn: str, strategy: str) -> Dict[str, float]:
 
 
 def _prepare(db: PsycopgDatabase, rows: int, segments: int) -> None:
-    data.load_fashion_mnist(db)
+    load_fashion_mnist(db)
     db.script(Fragment("drop schema if exists cerebro_split cascade; create schema cerebro_split"))
     db.script(Fragment("set search_path = cerebro_split, public, cerebro"))
     data.take(db, "images", rows)

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from html.parser import HTMLParser
-from typing import Any, Dict, List
+from typing import Any, List
 
 import plotly.graph_objects as go
 import pytest
@@ -16,6 +16,7 @@ from cerebro_db.report import accounting, figures, words
 from cerebro_db.report.look import NO_RESULT, Look
 from cerebro_db.report.page import render
 from cerebro_db.report.record import Config, Epoch, Hop, Record, Run
+from tests.unit.drawings import drawn
 from tests.unit.simulated import simulated
 
 RUN = Run(
@@ -51,6 +52,12 @@ def test_idle_share_counts_segments_that_did_nothing() -> None:
     assert accounting.idle_share(record) == pytest.approx(1 - 24 / 40)
     assert accounting.idle_share(dataclasses.replace(record, hops=HOPS[:1])) == pytest.approx(1 - 10 / 40)
     assert accounting.idle_share(dataclasses.replace(record, hops=())) is None
+
+
+def test_configs_that_hop_as_one_keep_their_segment_busy_once() -> None:
+    record = Record(RUN, TWO, (hop(1, 0, 1, 5), hop(2, 0, 1, 5), hop(1, 1, 5, 8), hop(2, 1, 5, 8)))
+    found = accounting.schedule(record)
+    assert (found.makespan, found.busiest_segment, found.longest_config) == (7.0, 4.0, 7.0)
 
 
 def test_idle_is_never_negative() -> None:
@@ -274,13 +281,6 @@ def test_failed_configs_show_their_error() -> None:
     page = render(dataclasses.replace(record, configs=(lost, record.configs[1])))
     assert "loss became NaN in epoch 1" in page
     assert "1 diverged, 1 finished" in page
-
-
-def drawn(page: str) -> Dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    plots: Dict[str, Any] = json.loads(found.group(1))
-    return plots
 
 
 class Tags(HTMLParser):
