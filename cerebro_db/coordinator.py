@@ -47,12 +47,13 @@ class Coordinator:
 
     def run(self, state: State) -> State:
         """Go on from `state` until no hop is left. Raises what `check` raises, and RunError."""
+        reports: List[Report] = []
         while not state.finished:
             self.check()
-            reports = self.strategy.wait(POLL_SECONDS)
+            reports += self.strategy.wait(0 if reports else POLL_SECONDS)
             events = [event for report in reports for event in self._recorded(report)]
             state, instructions = step(state, *events)
-            self._perform(instructions)
+            reports = self._perform(instructions)
         if self.ended and all(config in self.ended for config in state.epochs):
             raise RunError(f"all {len(state.epochs)} configs failed or diverged; cerebro.config has the reason of each")
         return state
@@ -74,10 +75,13 @@ class Coordinator:
         self.log.record(stopped)
         return stopped
 
-    def _perform(self, instructions: Sequence[Instruction]) -> None:
+    def _perform(self, instructions: Sequence[Instruction]) -> List[Report]:
+        """Do what is told; gives what was reported meanwhile."""
         starts = [instruction for instruction in instructions if isinstance(instruction, StartHop)]
         for start in starts:  # first, so that no segment waits while ends are written down
             self.strategy.submit(start)
+        # A hop is under way only when its strategy has had the time to send it.
+        reports = self.strategy.wait(0) if 0 < len(starts) < len(instructions) else []
         for instruction in instructions:
             if isinstance(instruction, EpochDone):
                 self.epoch_done(instruction)
@@ -86,3 +90,4 @@ class Coordinator:
                 self.log.end_config(instruction.config, "failed", instruction.reason)
             elif isinstance(instruction, ConfigDone) and instruction.config not in self.ended:
                 self.log.end_config(instruction.config, "finished")
+        return reports

@@ -14,19 +14,22 @@ import random
 from bisect import insort
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 #: The rules by number: every unit in its rotation, the longest first; the longest first, to the segment with most
-#: work left; from here on seeded variations of these.
-ROTATION, LONGEST, VARIATIONS = 0, 1, 2
+#: work left; both again, but segments are held free for what the run waits for in the end; from here on seeded
+#: variations.
+ROTATION, LONGEST, ROTATION_HELD, LONGEST_HELD, VARIATIONS = range(5)
 #: How many visits one choice may play at most: some tenths of a second [visits].
 BUDGET = 16384
 #: Fewest and most variations that are played, whatever they cost.
-FEWEST, MOST = 4, 16
+FEWEST, MOST = 4, 8
 #: A rule that ends so close to the lower bound needs no better one.
 NEAR = 1.001
+#: A unit is what the run waits for when it takes so much of the lower bound.
+CRITICAL = 0.8
 #: What another rule must save before the run changes to it, of the seconds left: less is noise.
-GAIN = 0.005
+GAIN = 0.01
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,18 @@ class _Table:
         self.free = self.full & ~work.down
         #: Free units with their priorities, the first to choose first.
         self.idle: List[Tuple[float, int]] = []
+        #: Segments that a free unit may go to next, as bits.
+        self.wanted = [0] * len(self.left)
         #: When which unit leaves which segment.
         self.ends: List[Tuple[float, int, int]] = []
+        #: Units for which segments are held free, those that are busy with the time of their end.
+        self.critical = self._critical() if rule in (ROTATION_HELD, LONGEST_HELD) or rule % 4 == 2 else set()
+        self.away: Dict[int, float] = {}
+
+    def _critical(self) -> Set[int]:
+        lengths = [self.work.busy.get(unit, (0, 0.0))[1] + remaining for unit, remaining in enumerate(self.remaining)]
+        least = CRITICAL * max(*lengths, *self.loads)
+        return {unit for unit, length in enumerate(lengths) if length >= least}
 
     def play(self, only_starts: bool) -> Play:
         self._sit_down()
@@ -150,8 +163,10 @@ class _Table:
                 segment, seconds = self.work.busy[unit]
                 self.free &= ~(1 << segment)
                 self.ends.append((seconds, unit, segment))
+                if unit in self.critical:
+                    self.away[unit] = seconds
             elif self.left[unit]:
-                insort(self.idle, (self._priority(unit), unit))
+                self._wait(unit)
         for segment in _bits(self.work.down):  # as if it came up by the time that a visit takes
             self.ends.append((max(seconds[segment] for seconds in self.work.seconds), -1, segment))
         heapq.heapify(self.ends)
@@ -160,31 +175,65 @@ class _Table:
         self.free |= 1 << segment
         if unit < 0:
             return
+        self.away.pop(unit, None)
         if not self.left[unit] and self.later[unit]:
             self.left[unit] = self.full
             self.later[unit] -= 1
         if self.left[unit]:
-            insort(self.idle, (self._priority(unit), unit))
+            self._wait(unit)
+
+    def _wait(self, unit: int) -> None:
+        self.wanted[unit] = self._wants(unit, self.left[unit])
+        insort(self.idle, (self._priority(unit), unit))
 
     def _start(self, now: float) -> List[Tuple[int, int]]:
         """Start what the rule starts, in order of priority."""
         started, place = [], 0
-        idle, left = self.idle, self.left
+        idle, wanted = self.idle, self.wanted
+        held = self._held() if self.away else {}
+        any_held = sum(1 << segment for segment in held)
         while self.free and place < len(idle):
             unit = idle[place][1]
-            segment = self._where(unit, left[unit] & self.free) if left[unit] & self.free else None
-            if segment is None:
+            open_to = wanted[unit] & self.free
+            if open_to & any_held and unit not in self.critical:
+                open_to = self._without(open_to, held, unit, now)
+            if not open_to:
                 place += 1
                 continue
+            segment = self._where(unit, open_to)
             del idle[place]
-            seconds = self.work.seconds[unit][segment]
-            self.free ^= 1 << segment
-            left[unit] ^= 1 << segment
-            self.remaining[unit] -= seconds
-            self.loads[segment] -= seconds
-            heapq.heappush(self.ends, (now + seconds, unit, segment))
+            self._begin(unit, segment, now)
             started.append((unit, segment))
         return started
+
+    def _begin(self, unit: int, segment: int, now: float) -> None:
+        seconds = self.work.seconds[unit][segment]
+        self.free ^= 1 << segment
+        self.left[unit] ^= 1 << segment
+        self.remaining[unit] -= seconds
+        self.loads[segment] -= seconds
+        heapq.heappush(self.ends, (now + seconds, unit, segment))
+        if unit in self.critical:
+            self.away[unit] = now + seconds
+
+    def _held(self) -> Dict[int, float]:
+        """Free segment -> when a critical unit will be there."""
+        held: Dict[int, float] = {}
+        free = self.free
+        for unit, end in sorted(self.away.items(), key=lambda item: (-self.remaining[item[0]], item)):
+            open_to = self._wants(unit, self.left[unit] or (self.full if self.later[unit] else 0)) & free
+            if open_to:
+                segment = self._where(unit, open_to)
+                held[segment] = end
+                free &= ~(1 << segment)
+        return held
+
+    def _without(self, open_to: int, held: Mapping[int, float], unit: int, now: float) -> int:
+        """Segments that are held stay open to a visit that ends before."""
+        for segment, end in held.items():
+            if now + self.work.seconds[unit][segment] > end:
+                open_to &= ~(1 << segment)
+        return open_to
 
     def _priority(self, unit: int) -> float:
         """Lower goes first."""
@@ -193,14 +242,17 @@ class _Table:
         weight = self.chances[unit][0]
         return weight if self.rule % 4 == 3 else -self.remaining[unit] * (1 + weight / 2)
 
-    def _where(self, unit: int, open_to: int) -> Optional[int]:
-        """The segment to visit next, of those that are left and free; None to wait."""
-        if self.rule == ROTATION:
-            turn = next_turn(self.left[unit], self.work.numbers[unit], self.work.segments)
-            return turn if open_to >> turn & 1 else None
+    def _wants(self, unit: int, left: int) -> int:
+        """Where it may go next of what is left in its epoch: anywhere, or in rotation the one whose turn it is."""
+        if not left or self.rule not in (ROTATION, ROTATION_HELD):
+            return left
+        return 1 << next_turn(left, self.work.numbers[unit], self.work.segments)
+
+    def _where(self, unit: int, open_to: int) -> int:
+        """The segment to visit next, of those that it may go to and that are free."""
         if not open_to & (open_to - 1):
             return open_to.bit_length() - 1
-        if self.rule == LONGEST:
+        if self.rule < VARIATIONS:
             first = self.work.numbers[unit]
             return max(_bits(open_to), key=lambda s: (self.loads[s], -((s - first) % self.work.segments)))
         likes = self.chances[unit][1]

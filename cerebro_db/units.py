@@ -115,7 +115,7 @@ def work(state: State, free: List[Unit]) -> Work:
     places = {segment: place for place, segment in enumerate(state.segments)}
     busy = sorted(busy_units(state).items())
     units = free + [unit for _, unit in busy]
-    paces = _paces(state)
+    paces = paces_of(state)
     means = [mean_seconds(state, unit.configs) for unit in units]
     there = {}
     for number, (segment, unit) in enumerate(busy, len(free)):
@@ -134,7 +134,7 @@ def work(state: State, free: List[Unit]) -> Work:
     )
 
 
-def _paces(state: State) -> Dict[int, float]:
+def paces_of(state: State) -> Dict[int, float]:
     """segment -> how slow it is; 1 for all unless they clearly differ."""
     paces, same = dict.fromkeys(state.segments, 1.0), dict.fromkeys(state.segments, 1.0)
     for _ in range(3):  # a config's time depends on where it has been, and a segment's on who has been there

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from cerebro_db.report.record import PARTS, Config, Epoch, Hop, Record
 
@@ -177,6 +177,27 @@ def _covered(hops: Iterable[Hop]) -> float:
         covered += max(hop.finished - max(hop.started, until), 0.0)
         until = max(until, hop.finished)
     return covered
+
+
+def company(record: Record) -> List[Tuple[int, int]]:
+    """Of each hop, its number among those that go on at its segment at the same time, and how many they are."""
+    visits: List[List[int]] = []
+    for place in sorted(range(len(record.hops)), key=lambda p: (record.hops[p].segment_id, record.hops[p].started)):
+        if visits and _together(record, visits[-1], place):
+            visits[-1].append(place)
+        else:
+            visits.append([place])
+    found: Dict[int, Tuple[int, int]] = {}
+    for visit in visits:
+        ordered = sorted(visit, key=lambda place: record.hops[place].mst_key)
+        found.update({place: (number, len(visit)) for number, place in enumerate(ordered)})
+    return [found[place] for place in range(len(record.hops))]
+
+
+def _together(record: Record, visit: Sequence[int], place: int) -> bool:
+    """Whether a hop is of the visit: at its segment, and begun before any of it ended."""
+    hop, others = record.hops[place], [record.hops[member] for member in visit]
+    return all(hop.segment_id == other.segment_id and hop.started < other.finished for other in others)
 
 
 def rows_per_second(record: Record) -> Optional[float]:

@@ -137,16 +137,22 @@ def mean_by_value(look: Look, name: str) -> Dict[str, float]:
     return {value: sum(found) / len(found) for value, found in groups.items()}
 
 
+#: The part of a lane that its bars fill.
+LANE = 0.8
+
+
 def hops(look: Look) -> Optional[Figure]:
-    """Every hop as a bar in the lane of its segment; None before the first finished hop."""
+    """Every hop as a bar in the lane of its segment, those of a group side by side; None before the first one."""
     record = look.record
     if not record.hops:
         return None
     lanes = [f"segment {lane}" for lane in accounting.segments(record)]
+    company = accounting.company(record)
     bars = {
         "type": "bar",
         "orientation": "h",
-        "width": 0.8,
+        "width": [round(LANE / count, 4) for _, count in company],
+        "offset": [round(LANE * (number / count - 0.5), 4) for number, count in company],
         "y": [f"segment {hop.segment_id}" for hop in record.hops],
         "base": [round(hop.started, 4) for hop in record.hops],
         "x": [round(hop.seconds, 4) for hop in record.hops],
@@ -159,7 +165,8 @@ def hops(look: Look) -> Optional[Figure]:
         "hovertemplate": "%{text}<extra></extra>",
     }
     end = max([record.run.seconds, *(hop.finished for hop in record.hops)])
-    layout = blank(max(160, 70 + 36 * len(lanes)), hovermode="closest", showlegend=False, bargap=0)
+    height = max(36, 9 * max(count for _, count in company))
+    layout = blank(max(160, 70 + height * len(lanes)), hovermode="closest", showlegend=False, bargap=0)
     layout["barmode"] = "overlay"
     layout["xaxis"] = axis("seconds since the start of the run", range=[0, end])
     layout["yaxis"] = axis("", showgrid=False, **categories(lanes[::-1]))

@@ -8,7 +8,7 @@ from typing import Callable, Dict, Iterator, List
 
 from cerebro_db.client import PsycopgDatabase, connect
 from cerebro_db.cluster import temporary_cluster
-from experiments.bench import data, memory, packing, pages, predict, schedule, start, strategies, throughput
+from experiments.bench import data, memory, orders, packing, pages, predict, schedule, start, strategies, throughput
 from experiments.bench.measure import Measure
 
 MEASURES: Dict[str, Callable[[PsycopgDatabase], Iterator[Measure]]] = {
@@ -18,6 +18,8 @@ MEASURES: Dict[str, Callable[[PsycopgDatabase], Iterator[Measure]]] = {
     "predict": predict.measure,
     "disk": schedule.measure_disk,
     "schedule": schedule.measure,
+    "portfolio": schedule.measure_portfolio,
+    "orders": orders.measure,
     "start": start.measure,
     "throughput": throughput.measure,
     "strategies": strategies.measure,

@@ -1,10 +1,13 @@
-"""Makespan of 16 configs on 4 sessions over its lower bound, and bytes written per byte hopped; one run."""
+"""Makespan of 16 configs on 4 sessions over its lower bound, bytes written per byte hopped, and what planning takes."""
 
 from __future__ import annotations
 
-from typing import Iterator
+import time
+from functools import partial
+from typing import Callable, Iterator
 
 from cerebro_db.client import PsycopgDatabase
+from cerebro_db.portfolio import LONGEST_HELD, ROTATION, Work, choose, play
 from cerebro_db.sqltext import Fragment
 from experiments.bench import data
 from experiments.bench.measure import Measure
@@ -53,6 +56,32 @@ def measure_disk(db: PsycopgDatabase) -> Iterator[Measure]:
     written = _written(db) - before - float(final[0]["bytes"])
     hopped = db.rows(_SCHEDULE, run_id=run_id)[0]["hopped"]
     yield Measure("bytes written to disk per byte hopped", written / hopped, "ratio", 2.2, "lower")
+
+
+def measure_portfolio(_: PsycopgDatabase) -> Iterator[Measure]:
+    """What order portfolio computes between hops, for 64 units on 16 segments; the slowest of its rules."""
+    one, two = _mixed_work(64, 16, epochs=1), _mixed_work(64, 16, epochs=2)
+    slowest = max(_milliseconds(partial(play, one, rule)) for rule in range(LONGEST_HELD + 4))
+    yield Measure("dry run of a portfolio, 64 x 16", slowest, "ms", 10.0, "lower")
+    choice = _milliseconds(partial(choose, two, ROTATION))
+    yield Measure("choice of a rule, 64 x 16, 2 epochs", choice, "ms", 250.0, "lower")
+
+
+def _mixed_work(units: int, segments: int, epochs: int) -> Work:
+    """One unit in five takes eight times as long; none of them exactly as long as another."""
+    seconds = [[(8.0 if unit % 5 == 0 else 1.0) * (1 + unit / 1000)] * segments for unit in range(units)]
+    return Work([(1 << segments) - 1] * units, [epochs - 1] * units, seconds, {}, range(units))
+
+
+def _milliseconds(work: Callable[[], object], times: int = 5) -> float:
+    """CPU time of the fastest of several tries: what others do on this machine is not ours."""
+
+    def once() -> float:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+
+    return min(once() for _ in range(times)) * 1000
 
 
 def _written(db: PsycopgDatabase) -> float:

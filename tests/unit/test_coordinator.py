@@ -150,6 +150,16 @@ def test_a_group_that_fails_is_dissolved():
     assert log.ends == dict.fromkeys(range(2), ("finished", None))
 
 
+def test_a_hop_is_sent_before_the_end_of_an_epoch_is_written_down():
+    strategy, told = Pretended(1), []
+    wait = strategy.wait
+    strategy.wait = lambda seconds: told.append(("wait", len(strategy.started))) or wait(seconds)
+    state = replay(State((0,)), [ConfigAdded(0, 2)])
+    Coordinator(strategy, Kept(), lambda: None, lambda done: told.append(("epoch", done.epoch))).run(state)
+    assert told[told.index(("epoch", 1)) - 1] == ("wait", 2)
+    assert told[-1] == ("epoch", 2)
+
+
 def test_when_nothing_is_left_the_run_fails():
     with pytest.raises(RunError, match="all 1 configs failed or diverged"):
         run(1, 1, 2, {(0, 1, 0): ["diverge"]})

@@ -60,6 +60,12 @@ def test_configs_that_hop_as_one_keep_their_segment_busy_once() -> None:
     assert (found.makespan, found.busiest_segment, found.longest_config) == (7.0, 4.0, 7.0)
 
 
+def test_hops_of_a_group_know_each_other() -> None:
+    """In any order, and a little apart, as they are recorded one after the other."""
+    hops = (hop(2, 0, 1.01, 5.01), hop(1, 1, 5, 8), hop(1, 0, 1, 5), hop(1, 0, 5.02, 6), hop(3, 1, 8.0, 9))
+    assert accounting.company(Record(RUN, TWO, hops)) == [(1, 2), (0, 1), (0, 2), (0, 1), (0, 1)]
+
+
 def test_idle_is_never_negative() -> None:
     (share,) = accounting.time_of_segments(Record(RUN, TWO, (hop(1, 0, 0, 25),)))
     assert share.seconds["idle"] == 0.0
@@ -209,6 +215,14 @@ def test_hops_are_bars_at_their_times() -> None:
     assert bars["x"] == [10, 4, 4, 6]
     assert bars["y"] == ["segment 0", "segment 1", "segment 0", "segment 1"]
     assert "100 rows, 10 rows/s" in bars["text"][0]
+
+
+def test_bars_of_a_group_lie_side_by_side() -> None:
+    figure = figures.hops(Look.of(Record(RUN, TWO, (hop(1, 0, 1, 5), hop(2, 0, 1, 5), hop(1, 1, 5, 8)))))
+    assert figure is not None
+    (bars,) = figure["data"]
+    assert bars["width"] == [0.4, 0.4, 0.8]
+    assert bars["offset"] == [-0.4, 0.0, -0.4]
 
 
 def test_means_of_a_parameter() -> None:
