@@ -69,20 +69,22 @@ class Bench:
         #: What failed while the rest of its question went on.
         self.failures: List[str] = []
         self._server: Server = dsn
-        self._options: Dict[str, Any] = {}
         self._roots = [os.getpid()] + ([server_pid] if server_pid else [])
 
     @contextmanager
     def sessions(self, warm: bool) -> Iterator[None]:
-        """Warm: one session makes all calls inside, and what it trains in waits for the next one. Else each is new."""
+        """Warm: one session makes all calls inside, and what it trains in waits for the next one. Else each is new.
+
+        Only what the server keeps for that session, which ends with it: what this process would keep for other
+        strategies would count as memory of later measurements.
+        """
         engine = sqlalchemy.create_engine("postgresql+psycopg2://", creator=lambda: connect(self.dsn).connection)
         self._server = engine if warm else self.dsn
-        self._options = {"keep_seconds": WARM_SECONDS if warm else 0}
         try:
             yield
         finally:
             engine.dispose()
-            self._server, self._options = self.dsn, {}
+            self._server = self.dsn
 
     def grid(self, workload: str, size: Size, configs: Sequence[Config], epochs: int) -> Grid:
         """Load and pack the rows, and make the selection table."""
@@ -99,13 +101,14 @@ class Bench:
         """Train the grid by a strategy."""
         self.note(f"{strategy} {variant}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
         tables, output = grid.tables, f"models_{next(_numbers)}"
+        keep = WARM_SECONDS if self._server is not self.dsn and strategy == "in_rdbms" else 0
         with connect(self.dsn) as db:
             checkpoint(db)
             with Meter(self._roots) as meter:
                 started = time.perf_counter()
                 run = cerebro_db.fit(
                     self._server, tables.training, output, tables.selection, grid.epochs,
-                    validation_table=tables.validation, strategy=strategy, options={**self._options, **options},
+                    validation_table=tables.validation, strategy=strategy, options={"keep_seconds": keep, **options},
                 )  # fmt: skip
                 seconds = time.perf_counter() - started
                 checkpoint(db)

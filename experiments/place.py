@@ -15,6 +15,9 @@ from experiments.measured import Bench
 
 SCHEMA = "cerebro_experiments"
 _PASSWORD = Fragment("alter role {role} password %(password)s")
+#: What autovacuum writes meanwhile belongs to earlier measurements, and zeros in new files of the log to none; shared
+#: memory that is not full yet would grow with whatever is measured.
+SETTINGS = {"autovacuum": "off", "wal_init_zero": "off", "shared_buffers": "128MB"}
 _LOCAL = ("localhost", "127.0.0.1", "::1", "")
 
 
@@ -31,8 +34,7 @@ def bench(dsn: Optional[str]) -> Iterator[Bench]:
 
 @contextmanager
 def _throwaway() -> Iterator[str]:
-    # What autovacuum writes meanwhile belongs to earlier measurements, and zeros in new files of the log to none.
-    with temporary_cluster({"autovacuum": "off", "wal_init_zero": "off"}) as cluster:
+    with temporary_cluster(SETTINGS) as cluster:
         os.environ["CEREBRO_EXPORTS"] = str(cluster.home / "exports")
         cluster.up()
         with connect(cluster.dsn()) as db:
