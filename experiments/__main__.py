@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import List
@@ -21,6 +22,8 @@ RESULTS = Path(__file__).parent / "results"
 
 def main(words: List[str]) -> int:
     """0 when every question was measured, 1 when one failed, 2 for wrong arguments, 130 when interrupted."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # also where a shell has it ignored, so that the server ends too
+        signal.signal(each, signal.default_int_handler)
     console = Console(highlight=False, soft_wrap=True)
     try:
         asked = _asked(words)
