@@ -207,11 +207,14 @@ def test_a_refused_cold_call_leaves_nothing(own: PsycopgDatabase, packed: Psycop
 
 
 def test_sessions_that_start_ahead_are_those_that_train(own: PsycopgDatabase, packed: PsycopgDatabase) -> None:
-    importing = sql("select pid from pg_stat_activity where query like '%%warm_up(%%' and application_name = 'cerebro'")
+    importing = sql(
+        "select pid from pg_stat_activity"
+        " where query like '%%warm_up(%%' and application_name = 'cerebro' and datname = current_database()"
+    )
     with ClientSessions(own, Stop(), 10.0) as sessions:
         sessions.ahead(SEGMENTS)
+        wait_until(lambda: len(packed.rows(importing)) == SEGMENTS, 20, "sessions import what training needs")
         ahead = {row["pid"] for row in packed.rows(importing)}
-        assert len(ahead) == SEGMENTS
         first = sessions.start()
         assert first.warm
         assert first.connection.info.backend_pid in ahead
