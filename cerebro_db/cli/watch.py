@@ -57,7 +57,9 @@ class Watch:
         """Show progress until the call ends and give its row; what interrupts that, such as Ctrl-C, cancels it."""
         try:
             with terminable():
-                self._follow(display, poll_seconds)
+                while not self._call.ended(poll_seconds):
+                    self._show(display)
+            return self._ended(display)
         except BaseException:
             with suppress(psycopg2.Error):
                 self._find_run()  # while it is still to be found by its session
@@ -65,12 +67,16 @@ class Watch:
             raise
         finally:
             display.close()
-        return self._call.result()
 
-    def _follow(self, display: Display, poll_seconds: float) -> None:
-        while not self._call.ended(poll_seconds):
+    def _ended(self, display: Display) -> Row:
+        """Show the end, also of a run that was over before anybody looked."""
+        if self.run_id is not None:
             self._show(display)
+            return self._call.result()
+        row = self._call.result()
+        self.run_id = row["run_id"]
         self._show(display)
+        return row
 
     def _show(self, display: Display) -> None:
         """A watcher that loses its session goes blind; the run does not end with it."""
