@@ -69,6 +69,8 @@ class Bench:
         #: What failed while the rest of its question went on.
         self.failures: List[str] = []
         self._server: Server = dsn
+        #: The sessions of a warm question have trained once.
+        self._warmed = False
         self._roots = [os.getpid()] + ([server_pid] if server_pid else [])
 
     @contextmanager
@@ -80,6 +82,7 @@ class Bench:
         """
         engine = sqlalchemy.create_engine("postgresql+psycopg2://", creator=lambda: connect(self.dsn).connection)
         self._server = engine if warm else self.dsn
+        self._warmed = False
         try:
             yield
         finally:
@@ -100,21 +103,28 @@ class Bench:
     ) -> Tuple[Sample, cerebro_db.Run]:
         """Train the grid by a strategy."""
         self.note(f"{strategy} {variant}: {len(grid.configs)} configs, {grid.rows:,} rows of {grid.workload}")
-        tables, output = grid.tables, f"models_{next(_numbers)}"
         keep = WARM_SECONDS if self._server is not self.dsn and strategy == "in_rdbms" else 0
+        given = {"keep_seconds": keep, **options}
+        if keep and not self._warmed:
+            self._trained(grid, strategy, given)
+            self._warmed = True
         with connect(self.dsn) as db:
             checkpoint(db)
             with Meter(self._roots) as meter:
                 started = time.perf_counter()
-                run = cerebro_db.fit(
-                    self._server, tables.training, output, tables.selection, grid.epochs,
-                    validation_table=tables.validation, strategy=strategy, options={"keep_seconds": keep, **options},
-                )  # fmt: skip
+                run = self._trained(grid, strategy, given)
                 seconds = time.perf_counter() - started
                 checkpoint(db)
             record = read_run(db, run.run_id)
         sample = _sample(grid, strategy, variant, repeat, meter.resources)
         return replace(sample, seconds=seconds, **of_record(record, seconds), **_hopped(run)), run
+
+    def _trained(self, grid: Grid, strategy: str, options: Mapping[str, Any]) -> cerebro_db.Run:
+        tables = grid.tables
+        return cerebro_db.fit(
+            self._server, tables.training, f"models_{next(_numbers)}", tables.selection, grid.epochs,
+            validation_table=tables.validation, strategy=strategy, options=dict(options),
+        )  # fmt: skip
 
     def tried(self, what: str, measure: Callable[[], Tuple[Sample, object]]) -> Iterator[Sample]:
         """The sample, or none when it failed, which is told at once and makes the question fail in the end."""
