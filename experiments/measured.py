@@ -74,15 +74,17 @@ class Bench:
         self._roots = [os.getpid()] + ([server_pid] if server_pid else [])
 
     @contextmanager
-    def sessions(self, warm: bool) -> Iterator[None]:
+    def sessions(self, warm: bool, ready: bool = True) -> Iterator[None]:
         """Warm: one session makes all calls inside, and what it trains in waits for the next one. Else each is new.
+
+        Ready: it has trained once before anything is measured.
 
         Only what the server keeps for that session, which ends with it: what this process would keep for other
         strategies would count as memory of later measurements.
         """
         engine = sqlalchemy.create_engine("postgresql+psycopg2://", creator=lambda: connect(self.dsn).connection)
         self._server = engine if warm else self.dsn
-        self._warmed = False
+        self._warmed = not ready
         try:
             yield
         finally:

@@ -48,7 +48,7 @@ def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Itera
         for variant, options in fused(["auto", "off"] if strategy in asked.compare_fused else ["auto"]):
             again = not variant and strategy in asked.compare_warm
             fit = partial(bench.fit, grid, strategy, {**asked.options, **options})
-            with bench.sessions(warm=again):
+            with bench.sessions(warm=again, ready=False):
                 yield from bench.tried(strategy, partial(fit, variant, repeat))
                 if again:
                     yield from bench.tried(strategy, partial(fit, "warm", repeat))
