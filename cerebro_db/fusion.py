@@ -27,6 +27,8 @@ from cerebro_db.trainer import Registry, goal_of, new_trainee
 KINDS = ("mlp", "tabular", "sequential")
 #: Optimizer arguments that configs of one group may have each for itself: numbers of a fused kernel.
 _OWN = ("lr", "betas", "eps", "weight_decay", "momentum", "dampening")
+#: Most configs of a group: more gain nothing, and take memory.
+WIDEST = 16
 #: Several as one must be this much faster than one after the other, or it is not worth other bits.
 GAIN = 1.1
 #: Weights, gradients and what an optimizer keeps of a group [bytes]; large models gain nothing by being stacked.
@@ -58,10 +60,10 @@ def groups(plan: Plan, allowed: Registry) -> Groups:
         return ()
     alone = len(plan.configs) - sum(map(len, sets))
     if plan.options.fuse == "always":
-        widths = [len(keys) for keys in sets]
-        return _named(sets, spread(sets, widths, lambda number, width: float(width), alone, len(plan.segments)))
+        widths = [min(len(keys), WIDEST) for keys in sets]
+        return _named(sets, spread(sets, widths, lambda number, width: 1.0 + 0.1 * width, alone, len(plan.segments)))
     seconds = Probe(plan, sets, allowed)
-    widths = [best_width(len(keys), partial(seconds, number)) for number, keys in enumerate(sets)]
+    widths = [best_width(min(len(keys), WIDEST), partial(seconds, number)) for number, keys in enumerate(sets)]
     return _named(sets, spread(sets, widths, seconds, alone, len(plan.segments)))
 
 
@@ -92,17 +94,17 @@ def spread(
     `alone`: configs of no set, which are jobs too; each counts as the mean config.
     """
     parts = [math.ceil(len(keys) / width) for keys, width in zip(sets, widths)]
-    best, least = list(parts), math.inf
+    best, least = list(parts), (segments, math.inf)
     while True:
         cut = [_sizes(len(keys), count) for keys, count in zip(sets, parts)]
         times = [[seconds(number, size) for size in sizes] for number, sizes in enumerate(cut)]
         jobs = [t for each in times for t in each]
         jobs += [sum(jobs) / sum(map(len, sets))] * alone
-        cost = max(sum(jobs), segments * max(jobs))
+        cost = max(0, segments - len(jobs)), max(sum(jobs), segments * max(jobs))
         if cost < least:
             best, least = list(parts), cost
         cuttable = [number for number, keys in enumerate(sets) if parts[number] < len(keys)]
-        if not cuttable or segments * max(jobs) <= sum(jobs):  # no segment waits: cutting more only adds work
+        if not cuttable or (not cost[0] and segments * max(jobs) <= sum(jobs)):  # no segment waits: cutting more only adds work
             return [_sizes(len(keys), count) for keys, count in zip(sets, best)]
         parts[max(cuttable, key=lambda number: max(times[number]))] += 1
 

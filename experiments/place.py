@@ -17,7 +17,7 @@ SCHEMA = "cerebro_experiments"
 _PASSWORD = Fragment("alter role {role} password %(password)s")
 #: What autovacuum writes meanwhile belongs to earlier measurements, and zeros in new files of the log to none; shared
 #: memory that is not full yet would grow with whatever is measured.
-SETTINGS = {"autovacuum": "off", "wal_init_zero": "off", "shared_buffers": "128MB"}
+SETTINGS = {"autovacuum": "off", "wal_init_zero": "off", "shared_buffers": "32MB"}
 _LOCAL = ("localhost", "127.0.0.1", "::1", "")
 
 
