@@ -104,7 +104,8 @@ def spread(
         if cost < least:
             best, least = list(parts), cost
         cuttable = [number for number, keys in enumerate(sets) if parts[number] < len(keys)]
-        if not cuttable or (not cost[0] and segments * max(jobs) <= sum(jobs)):  # no segment waits: cutting more only adds work
+        busy = not cost[0] and segments * max(jobs) <= sum(jobs)  # no segment waits: cutting more only adds work
+        if busy or not cuttable:
             return [_sizes(len(keys), count) for keys, count in zip(sets, best)]
         parts[max(cuttable, key=lambda number: max(times[number]))] += 1
 
