@@ -31,8 +31,8 @@ _OWN = ("lr", "betas", "eps", "weight_decay", "momentum", "dampening")
 WIDEST = 16
 #: Several as one must be this much faster than one after the other, or it is not worth other bits.
 GAIN = 1.1
-#: Weights, gradients and what an optimizer keeps of a group [bytes]; large models gain nothing by being stacked.
-STACK_BYTES = 256_000_000
+#: Weights, gradients and what an optimizer keeps of a group [bytes]: beyond a processor's caches a stack gains nothing.
+STACK_BYTES = 16_000_000
 #: A probe of one width: so many batches at most, and no further one after so long [s].
 PROBE_BATCHES, PROBE_SECONDS = 8, 0.1
 

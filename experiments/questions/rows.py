@@ -23,6 +23,8 @@ class Settings(Asked):
 
 def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
     configs = find(asked.workload).configs("uniform", asked.configs)
-    for rows in asked.rows:
-        grid = bench.grid(asked.workload, Size(rows, asked.validation_rows, asked.segments), configs, asked.epochs)
-        yield from bench.fits(grid, asked.strategy, asked.options, repeats=asked.repeats)
+    sizes = [Size(rows, asked.validation_rows, asked.segments) for rows in asked.rows]
+    grids = [bench.grid(asked.workload, size, configs, asked.epochs) for size in sizes]
+    for repeat in range(1, asked.repeats + 1):  # each size in turn: a machine is faster now and slower then
+        for grid in grids:
+            yield bench.fit(grid, asked.strategy, asked.options, repeat=repeat)[0]

@@ -39,7 +39,7 @@ def written(sample: Sample) -> Optional[float]:
     """Per byte hopped. The outputs, which hold every state once more, are of the run and not of its hops."""
     if sample.disk_written_mb is None:
         return None
-    outputs = 2 * sample.configs * state_mb(sample)  # by way of the log, and to their place
+    outputs = 3 * sample.configs * state_mb(sample)  # through a temporary file and the log to their place
     return ratio(max(sample.disk_written_mb - outputs, 0.0), sample.hopped_mb)
 
 
