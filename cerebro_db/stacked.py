@@ -40,15 +40,16 @@ class StackedModule:
     def __init__(
         self, modules: Sequence[nn.Module], tensors: Mapping[str, Tensor], generators: Sequence[torch.Generator]
     ) -> None:
-        self.width = len(modules)
-        self.training = True
-        self.buffers = {
-            name: torch.stack([dict(module.named_buffers())[name] for module in modules])
-            for name, _ in modules[0].named_buffers()
-        }
-        self._tensors = tensors
-        self._generators = generators
-        self._entry = self._top(modules[0])
+        self._layers = _Layers(modules, tensors, generators)
+        self._entry = self._layers.top(modules[0])
+
+    @property
+    def training(self) -> bool:
+        return self._layers.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._layers.training = mode
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """The outputs [B, rows, ...] of inputs [rows, *shape]."""
@@ -58,9 +59,25 @@ class StackedModule:
         """Write the buffers into the modules."""
         for number, module in enumerate(modules):
             for name, buffer in module.named_buffers():
-                buffer.copy_(self.buffers[name][number])
+                buffer.copy_(self._layers.buffers[name][number])
 
-    def _top(self, module: nn.Module) -> Callable[[Tuple[Tensor, ...]], Tensor]:
+
+class _Layers:
+    """What the layers of a stack share. It knows none of them: a cycle would keep a stack in memory for long."""
+
+    def __init__(
+        self, modules: Sequence[nn.Module], tensors: Mapping[str, Tensor], generators: Sequence[torch.Generator]
+    ) -> None:
+        self.width = len(modules)
+        self.training = True
+        self.buffers = {
+            name: torch.stack([dict(module.named_buffers())[name] for module in modules])
+            for name, _ in modules[0].named_buffers()
+        }
+        self._tensors = tensors
+        self._generators = generators
+
+    def top(self, module: nn.Module) -> Callable[[Tuple[Tensor, ...]], Tensor]:
         """The outermost module, which takes what the configs share."""
         if type(module) is Flat:
             body = self._layer(module.body, "body.")
@@ -181,13 +198,13 @@ class StackedModule:
         return first
 
 
-_Maker = Callable[[StackedModule, nn.Module, str], Layer]
+_Maker = Callable[[_Layers, nn.Module, str], Layer]
 _MAKERS: Dict[Type[nn.Module], _Maker] = {
-    nn.Linear: StackedModule._linear,
-    nn.Flatten: StackedModule._flatten,
-    nn.Dropout: StackedModule._dropout,
-    nn.LayerNorm: StackedModule._layer_norm,
-    nn.BatchNorm1d: StackedModule._batch_norm,
+    nn.Linear: _Layers._linear,
+    nn.Flatten: _Layers._flatten,
+    nn.Dropout: _Layers._dropout,
+    nn.LayerNorm: _Layers._layer_norm,
+    nn.BatchNorm1d: _Layers._batch_norm,
 }
 
 

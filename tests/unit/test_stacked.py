@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any, Dict, List, Sequence, Tuple
 
 import pytest
@@ -233,6 +235,21 @@ def test_constants_that_differ_are_not_shared():
     trainees = [made(arch, (each,), compiled_of(("Adam()",))[0], 1) for each in (NUMBERS, other)]
     with pytest.raises(UnstackableError, match="mean_0"):
         Stack(trainees, [goal(compiled_of(("Adam()",))[0])] * 2, [torch.Generator()] * 2)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_stack_goes_with_its_last_reference(name):
+    """Not when the garbage collector comes by, which counts objects and not bytes."""
+    arch, inputs = ARCHITECTURES[name]
+    compiled = compiled_of(OPTIMIZERS[0])
+    *_, stack = both(arch, inputs, compiled, batches(inputs))
+    gone = weakref.ref(stack._parameters)
+    gc.disable()
+    try:
+        del stack, _
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_second_hop_goes_on_from_the_first():
