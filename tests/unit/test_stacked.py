@@ -243,7 +243,7 @@ def test_a_stack_goes_with_its_last_reference(name):
     arch, inputs = ARCHITECTURES[name]
     compiled = compiled_of(OPTIMIZERS[0])
     *_, stack = both(arch, inputs, compiled, batches(inputs))
-    gone = weakref.ref(stack._parameters)
+    gone = weakref.ref(stack._leaves[0])
     gc.disable()
     try:
         del stack, _
