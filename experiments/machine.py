@@ -27,7 +27,7 @@ def describe(dsn: str) -> Dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "processor": _processor(),
         "memory_gb": round(memory_bytes() / 1e9, 1),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "server": server.split(" on ")[0].split(" (")[0],
         "packages": {name: _version(name) for name in PACKAGES},
