@@ -130,7 +130,7 @@ class _Table:
         self.free = self.full & ~work.down
         #: Free units with their priorities, the first to choose first.
         self.idle: List[Tuple[float, int]] = []
-        #: Segments that a free unit may go to next, as bits.
+        #: Segments that a free unit, or a critical one, may go to next, as bits.
         self.wanted = [0] * len(self.left)
         #: When which unit leaves which segment.
         self.ends: List[Tuple[float, int, int]] = []
@@ -164,7 +164,7 @@ class _Table:
                 self.free &= ~(1 << segment)
                 self.ends.append((seconds, unit, segment))
                 if unit in self.critical:
-                    self.away[unit] = seconds
+                    self._leave(unit, seconds)
             elif self.left[unit]:
                 self._wait(unit)
         for segment in _bits(self.work.down):  # as if it came up by the time that a visit takes
@@ -214,14 +214,19 @@ class _Table:
         self.loads[segment] -= seconds
         heapq.heappush(self.ends, (now + seconds, unit, segment))
         if unit in self.critical:
-            self.away[unit] = now + seconds
+            self._leave(unit, now + seconds)
+
+    def _leave(self, unit: int, end: float) -> None:
+        """A critical unit is busy until then; where it goes next stands from now on."""
+        self.away[unit] = end
+        self.wanted[unit] = self._wants(unit, self.left[unit] or (self.full if self.later[unit] else 0))
 
     def _held(self) -> Dict[int, float]:
         """Free segment -> when a critical unit will be there."""
         held: Dict[int, float] = {}
         free = self.free
         for unit, end in sorted(self.away.items(), key=lambda item: (-self.remaining[item[0]], item)):
-            open_to = self._wants(unit, self.left[unit] or (self.full if self.later[unit] else 0)) & free
+            open_to = self.wanted[unit] & free
             if open_to:
                 segment = self._where(unit, open_to)
                 held[segment] = end
