@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Callable, Iterator
+from typing import Callable, Dict, Iterator
 
 from cerebro_db.client import PsycopgDatabase
 from cerebro_db.portfolio import LONGEST_HELD, ROTATION, Work, choose, play
@@ -16,6 +16,8 @@ SEGMENTS = 4
 ROWS = 20000
 EPOCHS = 2
 
+#: Each hop of one config, so that hops of a segment add up.
+_ALONE: Dict[str, object] = {"fuse": "off"}
 _SCHEDULE = Fragment(
     "with hop as (select h.*, extract(epoch from finished_at - started_at)::float8 as seconds from cerebro.hop h"
     " where run_id = %(run_id)s)"
@@ -36,7 +38,7 @@ def measure(db: PsycopgDatabase) -> Iterator[Measure]:
     data.take(db, "few", ROWS)
     data.pack_images(db, "few", "few_packed", SEGMENTS)
     data.select_configs(db, "sixteen", ["mlp", "cnn"], [1e-3, 3e-4, 1e-4, 3e-5], [64, 256])
-    run_id = data.fit(db, "few_packed", "sixteen", EPOCHS)
+    run_id = data.fit(db, "few_packed", "sixteen", EPOCHS, _ALONE)
     row = db.rows(_SCHEDULE, run_id=run_id)[0]
     yield Measure(
         f"makespan over the lower bound, 16 configs on {SEGMENTS} sessions", row["makespan"] / row["bound"], "ratio",
@@ -50,7 +52,7 @@ def measure_disk(db: PsycopgDatabase) -> Iterator[Measure]:
     data.pack_images(db, "tiny", "tiny_packed", SEGMENTS)
     data.select_configs(db, "wide", ["wide"], [1e-3, 1e-4], [200])
     before = _written(db)
-    run_id = data.fit(db, "tiny_packed", "wide", epochs=4)
+    run_id = data.fit(db, "tiny_packed", "wide", 4, _ALONE)
     # The outputs are written once more at the end; they are part of the price of a run, not of its hops.
     final = db.rows(Fragment("select 2 * sum(pg_table_size(c)) as bytes from (values ('wide_models'::regclass)) v (c)"))
     written = _written(db) - before - float(final[0]["bytes"])
