@@ -8,6 +8,7 @@ from typing import Callable, List, Optional, Protocol, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
+from cerebro_db.objective import loss_function, metric_sum, row_losses
 from cerebro_db.phases import Mark, unmarked
 from cerebro_db.stacked import FlatParameters, StackedModule, UnstackableError
 from cerebro_db.stacked_optimizer import StackedOptimizer
@@ -30,6 +31,11 @@ class Objective:
     clip_norm: Optional[float] = None
     #: (output, target) -> the loss of each row [rows]; None where it is not known.
     row_losses: Optional[Callable[[Tensor, Tensor], Tensor]] = None
+
+    @classmethod
+    def named(cls, loss: str, metric: Optional[str], clip_norm: Optional[float] = None) -> Objective:
+        """By the canonical names of `params`."""
+        return cls(loss_function(loss), metric_sum(metric) if metric else None, clip_norm, row_losses(loss))
 
 
 class Scorer(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cerebro_db import answers, architecture, factories, names, objective, packing, train
+from cerebro_db import answers, architecture, factories, names, packing, train
 from cerebro_db.answers import Form, PredType
 from cerebro_db.batches import Decoder, SegmentRows
 from cerebro_db.database import Database, together
@@ -88,9 +88,7 @@ def measure_here(database: Database, trained: Trained, packed: packing.Packed, c
     columns = packed.layout.names
     # Nothing is read twice, so nothing is kept.
     rows = SegmentRows(PackedSource(database, columns, packed.table, None), packed.layout, 0, 1)
-    metric = objective.metric_sum(trained.metric) if trained.metric else None
-    goal = Objective(objective.loss_function(trained.loss), metric)
-    scorer = Module(_module(database, trained), goal)
+    scorer = Module(_module(database, trained), Objective.named(trained.loss, trained.metric))
     return train.evaluate(scorer, rows.in_order(BATCH_ROWS), check)[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from torch import nn
 
-from cerebro_db import answers, objective, packing, train
+from cerebro_db import answers, packing, train
 from cerebro_db.answers import Form, PredType
 from cerebro_db.batches import Buffer, SegmentRows
 from cerebro_db.columns import shape_column
@@ -145,9 +145,8 @@ class Model:
         """Rows, and loss and metric summed over them, of one buffer of a packed table."""
         buffer = {item.column: data for item, data in zip(self.layout.columns, columns)}
         batches = SegmentRows(_OneBuffer(rows, buffer), self.layout, 0, 1).in_order(BATCH_ROWS)
-        metric = objective.metric_sum(self.job["metric"]) if self.job["metric"] else None
-        goal = Objective(objective.loss_function(self.job["loss"]), metric)
-        tally = train.evaluate(Module(self.module, goal), batches, check)[0]
+        scorer = Module(self.module, Objective.named(self.job["loss"], self.job["metric"]))
+        tally = train.evaluate(scorer, batches, check)[0]
         return [float(tally.rows), tally.loss_sum, float(tally.metric_sum)]
 
     def add(self, row_id: Optional[str], inputs: Sequence[Optional[bytes]]) -> bool:

@@ -246,6 +246,4 @@ def config_seed(seed: int, mst_key: int) -> int:
 
 def goal_of(config: ConfigPlan) -> Objective:
     compiled = config.compiled
-    metric = objective.metric_sum(compiled.metric) if compiled.metric else None
-    loss, rows = objective.loss_function(compiled.loss), objective.row_losses(compiled.loss)
-    return Objective(loss, metric, compiled.clip_norm, rows)
+    return Objective.named(compiled.loss, compiled.metric, compiled.clip_norm)

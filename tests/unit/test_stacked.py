@@ -74,9 +74,7 @@ def made(
 
 def goal(compile_params: str) -> Objective:
     compiled = CompileParams.parse(compile_params)
-    metric = objective.metric_sum(compiled.metric) if compiled.metric else None
-    loss, rows = objective.loss_function(compiled.loss), objective.row_losses(compiled.loss)
-    return Objective(loss, metric, compiled.clip_norm, rows)
+    return Objective.named(compiled.loss, compiled.metric, compiled.clip_norm)
 
 
 def batches(inputs: Sequence[Input], target: Target = CLASSES, count: int = 4, rows: int = 9) -> List[Any]:
