@@ -119,10 +119,29 @@ class Workload(ABC):
     name: str
     #: By name, what makes a grid; the first is meant by default.
     grids: Mapping[str, Grid]
+    #: Columns as the preprocessors take them, and what arrays are divided by.
+    label: str
+    features: str
+    normalizing_const = 1.0
 
-    @abstractmethod
     def load(self, dsn: str, size: Size, prefix: str) -> Tables:
         """Make the raw tables and pack them; the selection table is named, not made. Public names only."""
+        raw, checked = prefix + "_rows", prefix + "_checked"
+        tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
+        with connect(dsn) as db:
+            for table in (raw, checked):
+                drop(db, table, table + "_packed", table + "_packed_summary")
+            self.store(db, raw, checked, size)
+        cerebro_db.pack(
+            dsn, raw, tables.training, self.label, self.features, normalizing_const=self.normalizing_const,
+            options={"segments": size.segments},
+        )  # fmt: skip
+        cerebro_db.pack_validation(dsn, checked, tables.validation, tables.training, self.label, self.features)
+        return tables
+
+    @abstractmethod
+    def store(self, db: PsycopgDatabase, raw: str, checked: str, size: Size) -> None:
+        """Make the tables of rows to train and to validate on; neither is there."""
 
     @abstractmethod
     def arrays(self, size: Size) -> Data:

@@ -17,12 +17,11 @@ import numpy as np
 import torch
 from torch import nn
 
-import cerebro_db
-from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.client import PsycopgDatabase
 from cerebro_db.copy_format import END, HEADER
 from cerebro_db.sqltext import Fragment, fill, ident
 from experiments.workloads import plain
-from experiments.workloads.base import Arrays, Config, Data, Size, Tables, Workload, drop, first, model, uniform
+from experiments.workloads.base import Arrays, Config, Data, Size, Workload, first, model, uniform
 
 WIDTH = 7306
 NUMBERS, CATEGORIES = 13, 26
@@ -52,19 +51,14 @@ def grid(models: str) -> List[Config]:
 
 class Criteo(Workload):
     name = "criteo"
+    label, features = "label", "features"
     grids = {
         "grid": first(grid(MODEL)), "small": first(grid(SMALL)), "uniform": uniform(Config(SMALL, 1e-3, 1e-5, 256)),
     }  # fmt: skip
 
-    def load(self, dsn: str, size: Size, prefix: str) -> Tables:
-        raw, checked = prefix + "_rows", prefix + "_checked"
-        tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
-        with connect(dsn) as db:
-            _store(db, raw, size.rows or ROWS, 0)
-            _store(db, checked, size.validation_rows or VALIDATION_ROWS, VALIDATION_BLOCK)
-        cerebro_db.pack(dsn, raw, tables.training, "label", "features", options={"segments": size.segments})
-        cerebro_db.pack_validation(dsn, checked, tables.validation, tables.training, "label", "features")
-        return tables
+    def store(self, db: PsycopgDatabase, raw: str, checked: str, size: Size) -> None:
+        _store(db, raw, size.rows or ROWS, 0)
+        _store(db, checked, size.validation_rows or VALIDATION_ROWS, VALIDATION_BLOCK)
 
     def arrays(self, size: Size) -> Data:
         training = _in_memory(size.rows or ROWS, 0)
@@ -122,7 +116,6 @@ def _in_memory(rows: int, first_block: int) -> Arrays:
 
 
 def _store(db: PsycopgDatabase, name: str, rows: int, first_block: int) -> None:
-    drop(db, name, name + "_packed", name + "_packed_summary")
     db.script(fill(_CREATE, name=ident(name)))
     start = 0
     for features, labels in generated(rows, first_block):

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import cerebro_db
-from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.client import PsycopgDatabase
 from cerebro_db.datasets import FASHION_CLASSES, FASHION_FOLDER, load_fashion_mnist, read_idx
 from cerebro_db.sqltext import Fragment, fill, ident
 from experiments.workloads import plain
@@ -23,9 +22,7 @@ from experiments.workloads.base import (
     Data,
     Grid,
     Size,
-    Tables,
     Workload,
-    drop,
     model,
     rates,
 )
@@ -66,21 +63,16 @@ def sized(megabytes: Optional[int]) -> List[Config]:
 class Fashion(Workload):
     """The images as bytes in one column; which networks look at them is the grid's."""
 
+    label, features, normalizing_const = "label", "img", 255.0
+
     def __init__(self, name: str, grids: Mapping[str, Grid]) -> None:
         self.name = name
         self.grids = grids
 
-    def load(self, dsn: str, size: Size, prefix: str) -> Tables:
-        raw, checked = prefix + "_rows", prefix + "_checked"
-        tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
-        with connect(dsn) as db:
-            load_fashion_mnist(db)
-            _take(db, raw, "fashion_train", size.rows)
-            _take(db, checked, "fashion_test", size.validation_rows)
-        options = {"segments": size.segments}
-        cerebro_db.pack(dsn, raw, tables.training, "label", "img", normalizing_const=255.0, options=options)
-        cerebro_db.pack_validation(dsn, checked, tables.validation, tables.training, "label", "img")
-        return tables
+    def store(self, db: PsycopgDatabase, raw: str, checked: str, size: Size) -> None:
+        load_fashion_mnist(db)
+        _take(db, raw, "fashion_train", size.rows)
+        _take(db, checked, "fashion_test", size.validation_rows)
 
     def arrays(self, size: Size) -> Data:
         return Data(_images("train", size.rows), _images("t10k", size.validation_rows), len(FASHION_CLASSES))
@@ -90,7 +82,6 @@ class Fashion(Workload):
 
 
 def _take(db: PsycopgDatabase, name: str, source: str, rows: Optional[int]) -> None:
-    drop(db, name, name + "_packed", name + "_packed_summary")
     db.rows(fill(_PART, name=ident(name), source=ident(source)), rows=rows or 1 << 40)
 
 

@@ -12,12 +12,11 @@ import pandas as pd
 import torch
 from torch import nn
 
-import cerebro_db
-from cerebro_db.client import PsycopgDatabase, connect
+from cerebro_db.client import PsycopgDatabase
 from cerebro_db.datasets import flights_file, load_flights
 from cerebro_db.sqltext import Fragment, fill, ident
 from experiments.workloads import plain
-from experiments.workloads.base import Arrays, Config, Data, Size, Tables, Workload, drop, first, model, uniform
+from experiments.workloads.base import Arrays, Config, Data, Size, Workload, first, model, uniform
 
 NUMBERS = ("month", "day", "weekday", "sched_dep_minute", "sched_arr_minute", "dep_delay", "distance")
 WORDS = ("carrier", "origin", "dest")
@@ -45,18 +44,13 @@ def configs() -> List[Config]:
 
 class Flights(Workload):
     name = "flights"
+    label, features = "late", FEATURES
     grids = {"grid": first(configs()), "uniform": uniform(Config(MODEL, 1e-3, 0.0, BATCH_ROWS))}
 
-    def load(self, dsn: str, size: Size, prefix: str) -> Tables:
-        raw, checked = prefix + "_rows", prefix + "_checked"
-        tables = Tables(raw + "_packed", checked + "_packed", prefix + "_configs")
-        with connect(dsn) as db:
-            load_flights(db)
-            _take(db, raw, "flights_train", size.rows)
-            _take(db, checked, "flights_test", size.validation_rows)
-        cerebro_db.pack(dsn, raw, tables.training, "late", FEATURES, options={"segments": size.segments})
-        cerebro_db.pack_validation(dsn, checked, tables.validation, tables.training, "late", FEATURES)
-        return tables
+    def store(self, db: PsycopgDatabase, raw: str, checked: str, size: Size) -> None:
+        load_flights(db)
+        _take(db, raw, "flights_train", size.rows)
+        _take(db, checked, "flights_test", size.validation_rows)
 
     def arrays(self, size: Size) -> Data:
         training, checked = (_spread(part, rows) for part, rows in zip(_parts(), (size.rows, size.validation_rows)))
@@ -71,7 +65,6 @@ class Flights(Workload):
 
 
 def _take(db: PsycopgDatabase, name: str, source: str, rows: Optional[int]) -> None:
-    drop(db, name, name + "_packed", name + "_packed_summary")
     db.rows(fill(_PART, name=ident(name), source=ident(source)), rows=rows or 1 << 31)
 
 
