@@ -6,7 +6,8 @@ Two safetensors blobs, so that the outputs can keep weights and the rest apart i
     rest     "optimizer/<parameter>/<key>" tensors, "rng" uint8 (torch's CPU generator),
              "meta" uint8: JSON with the optimizer's scalars, the schedule and the counters
 
-Nothing is pickled. A run interrupted by hops equals one that is not, bit for bit, on the CPU.
+Nothing is pickled. A run interrupted by hops equals one that is not, bit for bit, on the CPU; of configs that are
+trained as one, where the same ones stay together.
 """
 
 from __future__ import annotations
