@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
@@ -128,15 +128,14 @@ class _Table:
         self.chances = [_chances(rule, number, count) for number in work.numbers] if rule >= VARIATIONS else []
         #: Free segments, as bits.
         self.free = self.full & ~work.down
-        #: Free units with their priorities, the first to choose first.
-        self.idle: List[Tuple[float, int]] = []
-        #: Segments that a free unit, or a critical one, may go to next, as bits.
-        self.wanted = [0] * len(self.left)
+        #: Free units with their priorities and where they may go next, the first to choose first.
+        self.idle: List[Tuple[float, int, int]] = []
         #: When which unit leaves which segment.
         self.ends: List[Tuple[float, int, int]] = []
-        #: Units for which segments are held free, those that are busy with the time of their end.
+        #: Units for which segments are held free; of those that are busy, the longest first, where they may go next
+        #: and when.
         self.critical = self._critical() if rule in (ROTATION_HELD, LONGEST_HELD) or rule % 4 == 2 else set()
-        self.away: Dict[int, float] = {}
+        self.away: List[Tuple[float, int, int, float]] = []
 
     def _critical(self) -> Set[int]:
         lengths = [self.work.busy.get(unit, (0, 0.0))[1] + remaining for unit, remaining in enumerate(self.remaining)]
@@ -175,7 +174,8 @@ class _Table:
         self.free |= 1 << segment
         if unit < 0:
             return
-        self.away.pop(unit, None)
+        if unit in self.critical:
+            del self.away[bisect_left(self.away, (-self.remaining[unit], unit))]
         if not self.left[unit] and self.later[unit]:
             self.left[unit] = self.full
             self.later[unit] -= 1
@@ -183,27 +183,33 @@ class _Table:
             self._wait(unit)
 
     def _wait(self, unit: int) -> None:
-        self.wanted[unit] = self._wants(unit, self.left[unit])
-        insort(self.idle, (self._priority(unit), unit))
+        insort(self.idle, (self._priority(unit), unit, self._wants(unit, self.left[unit])))
 
     def _start(self, now: float) -> List[Tuple[int, int]]:
         """Start what the rule starts, in order of priority."""
-        started, place = [], 0
-        idle, wanted = self.idle, self.wanted
+        free, critical, seconds = self.free, self.critical, self.work.seconds
         held = self._held() if self.away else {}
         any_held = sum(1 << segment for segment in held)
-        while self.free and place < len(idle):
-            unit = idle[place][1]
-            open_to = wanted[unit] & self.free
-            if open_to & any_held and unit not in self.critical:
-                open_to = self._without(open_to, held, unit, now)
+        started, places = [], []
+        for place, (_, unit, wanted) in enumerate(self.idle):
+            open_to = wanted & free
             if not open_to:
-                place += 1
                 continue
+            if open_to & any_held and unit not in critical:
+                for segment, end in held.items():  # stay open to a visit that ends before
+                    if now + seconds[unit][segment] > end:
+                        open_to &= ~(1 << segment)
+                if not open_to:
+                    continue
             segment = self._where(unit, open_to)
-            del idle[place]
             self._begin(unit, segment, now)
             started.append((unit, segment))
+            places.append(place)
+            free = self.free
+            if not free:
+                break
+        for place in reversed(places):
+            del self.idle[place]
         return started
 
     def _begin(self, unit: int, segment: int, now: float) -> None:
@@ -218,27 +224,22 @@ class _Table:
 
     def _leave(self, unit: int, end: float) -> None:
         """A critical unit is busy until then; where it goes next stands from now on."""
-        self.away[unit] = end
-        self.wanted[unit] = self._wants(unit, self.left[unit] or (self.full if self.later[unit] else 0))
+        next_left = self.left[unit] or (self.full if self.later[unit] else 0)
+        insort(self.away, (-self.remaining[unit], unit, self._wants(unit, next_left), end))
 
     def _held(self) -> Dict[int, float]:
         """Free segment -> when a critical unit will be there."""
         held: Dict[int, float] = {}
         free = self.free
-        for unit, end in sorted(self.away.items(), key=lambda item: (-self.remaining[item[0]], item)):
-            open_to = self.wanted[unit] & free
+        for _, unit, wanted, end in self.away:
+            open_to = wanted & free
             if open_to:
                 segment = self._where(unit, open_to)
                 held[segment] = end
-                free &= ~(1 << segment)
+                free ^= 1 << segment
+                if not free:
+                    break
         return held
-
-    def _without(self, open_to: int, held: Mapping[int, float], unit: int, now: float) -> int:
-        """Segments that are held stay open to a visit that ends before."""
-        for segment, end in held.items():
-            if now + self.work.seconds[unit][segment] > end:
-                open_to &= ~(1 << segment)
-        return open_to
 
     def _priority(self, unit: int) -> float:
         """Lower goes first."""
@@ -251,7 +252,7 @@ class _Table:
         """Where it may go next of what is left in its epoch: anywhere, or in rotation the one whose turn it is."""
         if not left or self.rule not in (ROTATION, ROTATION_HELD):
             return left
-        return 1 << next_turn(left, self.work.numbers[unit], self.work.segments)
+        return 1 << next_turn(left, self.work.numbers[unit], len(self.loads))
 
     def _where(self, unit: int, open_to: int) -> int:
         """The segment to visit next, of those that it may go to and that are free."""
