@@ -8,7 +8,7 @@ database that is passed in.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
 
 import torch
 
@@ -54,18 +54,15 @@ class SegmentWorker:
         if trainer.phases is not None:
             trainer.phases.start()
         visit = Visit(tuple(mst_keys), epoch, last)
-        states = [self._state(mst_key, epoch) for mst_key in mst_keys]
-        loaded = time.perf_counter()
-        mark("load state")
-        visiting = trainer.begin(visit, states)
-        del states  # as large as the models, and not needed while they train
+        visiting = trainer.begin(visit, self._loaded(visit))
+        moved = time.perf_counter() - started - visiting.build_seconds
         visiting.feed(trainer.batches(visit))
         visited = visiting.end()
         ended = time.perf_counter()
         with together(self._database):
             sizes = [self._saved(visiting, number, each) for number, each in enumerate(visited)]
             now = time.perf_counter()
-            taken = Taken(now - started, loaded - started + now - ended)
+            taken = Taken(now - started, moved + now - ended)
             told = self._states.record(self._segment_id, visit, visited, taken, sizes)
             mark("record")
             if trainer.phases is not None:
@@ -73,6 +70,14 @@ class SegmentWorker:
         if last:  # committed, and nobody has the configs since
             self._ended.update(dict.fromkeys(set(mst_keys) - set(told["diverged"]), epoch))
         return told
+
+    def _loaded(self, visit: Visit) -> Iterator[Optional[Dict[str, bytes]]]:
+        """The states of a visit's configs, one after the other."""
+        for mst_key in visit.mst_keys:
+            state = self._state(mst_key, visit.epoch)
+            self._trainer.mark("load state")
+            yield state
+            del state  # as large as the model
 
     def _state(self, mst_key: int, epoch: int) -> Optional[Dict[str, bytes]]:
         """A config's stored state; None where it stays, and is in memory as its last hop of all has left it."""

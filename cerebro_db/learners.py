@@ -67,6 +67,9 @@ class Learner(Scorer, Protocol):
     def end(self, rows: Sequence[int]) -> None:
         """The pass is over; `rows`: what each config has trained on."""
 
+    def give_back(self, number: int) -> None:
+        """After the end: let the trainee of a config be what it has become."""
+
 
 class Module:
     """A module that is scored."""
@@ -120,11 +123,15 @@ class Alone(Module):
     def end(self, rows: Sequence[int]) -> None:
         self._trainee.rows += rows[0]
 
+    def give_back(self, number: int) -> None:
+        """Its trainee is what is trained."""
+
 
 class Stack:
     """Several configs whose modules differ in values only, whose optimizers are of one kind; see `stacked`.
 
-    The trainees are as they were until `end` writes into them. Raises UnstackableError.
+    What the trainees' optimizers keep moves into the stack, so that it is in memory once; `give_back` fills them
+    again. Raises UnstackableError.
     """
 
     def __init__(
@@ -178,11 +185,13 @@ class Stack:
         return output, self._losses(output, target).tolist()
 
     def end(self, rows: Sequence[int]) -> None:
-        self._parameters.give_back()
-        self._module.give_back([trainee.module for trainee in self._trainees])
-        self._optimizer.give_back()
         for trainee, count in zip(self._trainees, rows):
             trainee.rows += count
+
+    def give_back(self, number: int) -> None:
+        self._parameters.give_back(number)
+        self._module.give_back(number, self._trainees[number].module)
+        self._optimizer.give_back(number)
 
     def _losses(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean loss of each config [B]."""

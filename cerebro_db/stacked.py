@@ -55,11 +55,10 @@ class StackedModule:
         """The outputs [B, rows, ...] of inputs [rows, *shape]."""
         return self._entry(inputs)
 
-    def give_back(self, modules: Sequence[nn.Module]) -> None:
-        """Write the buffers into the modules."""
-        for number, module in enumerate(modules):
-            for name, buffer in module.named_buffers():
-                buffer.copy_(self._layers.buffers[name][number])
+    def give_back(self, number: int, module: nn.Module) -> None:
+        """Write the buffers of one of them into its module."""
+        for name, buffer in module.named_buffers():
+            buffer.copy_(self._layers.buffers[name][number])
 
 
 class _Layers:
@@ -226,7 +225,9 @@ class FlatParameters:
         self._shapes = [shape[::-1] if turned else shape for shape, turned in zip(shapes[0].values(), self._turned)]
         #: The parameters themselves, config by config.
         self._modules: List[List[Tensor]] = [list(each.values()) for each in named]
-        self.values = self.gathered(self._modules)
+        self.values = self.empty()
+        for row, parameters in enumerate(self._modules):
+            self.gather(self.values, row, parameters)
         self.gradients = torch.zeros_like(self.values)
         #: name -> leaves that share memory with `values`.
         self.leaves = {
@@ -234,10 +235,14 @@ class FlatParameters:
         }
         self._gradients = self._parts(self.gradients)
 
-    def gathered(self, configs: Sequence[Sequence[Tensor]]) -> Tensor:
-        """Tensors shaped as the parameters, config by config, as [B, n]."""
+    def empty(self) -> Tensor:
+        """Room for a number per parameter of each config [B, n]."""
+        return torch.empty(len(self._modules), sum(shape.numel() for shape in self._shapes))
+
+    def gather(self, flat: Tensor, row: int, tensors: Sequence[Tensor]) -> None:
+        """Write tensors shaped as the parameters of a config into its row of [B, n]."""
         with torch.no_grad():
-            return torch.stack([torch.cat([*map(self._flat, tensors, self._turned)]) for tensors in configs])
+            torch.cat([*map(self._flat, tensors, self._turned)], out=flat[row])
 
     def views(self, flat: Tensor) -> List[Tensor]:
         """A tensor [B, n] as [B, *shape] for each parameter, sharing its memory."""
@@ -252,12 +257,11 @@ class FlatParameters:
             else:
                 own.copy_(new)
 
-    def give_back(self) -> None:
-        """Write the values into the modules."""
+    def give_back(self, number: int) -> None:
+        """Write the values of a config into its module."""
         with torch.no_grad():
-            for view, parameters in zip(self.views(self.values), zip(*self._modules)):
-                for parameter, value in zip(parameters, view):
-                    parameter.copy_(value)
+            for view, parameter in zip(self.views(self.values), self._modules[number]):
+                parameter.copy_(view[number])
 
     def _parts(self, flat: Tensor) -> List[Tensor]:
         """The same, as they lie."""

@@ -66,7 +66,10 @@ _KINDS: Dict[Type[torch.optim.Optimizer], Type[_Part]] = {
 
 
 class StackedOptimizer:
-    """What the optimizers of B configs would do, over `FlatParameters`. Raises UnstackableError for other kinds."""
+    """What the optimizers of B configs would do, over `FlatParameters`. Raises UnstackableError for other kinds.
+
+    What they keep moves here, one after the other; `give_back` fills them again.
+    """
 
     def __init__(self, optimizers: Sequence[torch.optim.Optimizer], parameters: FlatParameters) -> None:
         kind = type(optimizers[0])
@@ -74,9 +77,13 @@ class StackedOptimizer:
             raise UnstackableError(f"optimizer {kind.__name__} is not computed for several configs at once")
         self._optimizers = optimizers
         self._parameters = parameters
-        self._names = _names(optimizers)
-        self._kept = {name: parameters.gathered([_state(each, name) for each in optimizers]) for name in self._names}
+        self._kept = {name: parameters.empty() for name in _names(optimizers)}
         self._parts = [self._part(_KINDS[kind], rows) for rows in _alike(optimizers)]
+        self._part_of = {row: part for part in self._parts for row in part.rows}
+        for row, optimizer in enumerate(optimizers):
+            for name, kept in self._kept.items():
+                parameters.gather(kept, row, _state(optimizer, name))
+            optimizer.state.clear()
 
     def step(self) -> None:
         """One step of every config by the gradients of the parameters."""
@@ -84,18 +91,17 @@ class StackedOptimizer:
             for part in self._parts:
                 part.step()
 
-    def give_back(self) -> None:
-        """Write what is kept, and the number of steps, into the optimizers."""
+    def give_back(self, number: int) -> None:
+        """Write what is kept of a config, and the number of steps, into its optimizer."""
         views = {name: self._parameters.views(kept) for name, kept in self._kept.items()}
-        for part in self._parts:
-            for row in part.rows:
-                for place, parameter in enumerate(_parameters(self._optimizers[row])):
-                    kept = {name: view[place][row] for name, view in views.items()}
-                    state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in kept.items()}
-                    if isinstance(part, _Adam):
-                        state["step"] = part.steps.clone()
-                    if state:
-                        self._optimizers[row].state[parameter] = state
+        part = self._part_of[number]
+        for place, parameter in enumerate(_parameters(self._optimizers[number])):
+            kept = {name: view[place][number] for name, view in views.items()}
+            state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in kept.items()}
+            if isinstance(part, _Adam):
+                state["step"] = part.steps.clone()
+            if state:
+                self._optimizers[number].state[parameter] = state
 
     def _part(self, kind: Type[_Part], rows: List[int]) -> _Part:
         kept = {name: [tensor[row] for row in rows] for name, tensor in self._kept.items()}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 import torch
 from safetensors.torch import load, save
@@ -89,11 +89,16 @@ def load_weights(module: nn.Module, blob: bytes) -> None:
     module.load_state_dict(load(blob))
 
 
-def _contiguous(tensors: Dict[str, Tensor]) -> Dict[str, Tensor]:
-    # safetensors refuses tensors that share memory, as tied weights do: each is stored whole.
-    return {
-        name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
-    }
+def _contiguous(tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:
+    """The tensors themselves, as far as they can be stored so."""
+    found, seen = {}, set()
+    for name, tensor in tensors.items():
+        found[name] = tensor.detach().contiguous()
+        place = found[name].untyped_storage().data_ptr()
+        if place in seen:  # safetensors refuses tensors that share memory, as tied weights do: each is stored whole
+            found[name] = found[name].clone()
+        seen.add(place)
+    return found
 
 
 def _split(state: Dict[int, Dict[str, Any]]) -> Tuple[Dict[str, Tensor], Dict[str, Any]]:
@@ -103,15 +108,16 @@ def _split(state: Dict[int, Dict[str, Any]]) -> Tuple[Dict[str, Tensor], Dict[st
         for key, value in entries.items():
             name = f"optimizer/{parameter}/{key}"
             if isinstance(value, Tensor):
-                tensors[name] = value.detach().clone(memory_format=torch.contiguous_format)
+                tensors[name] = value
             else:
                 scalars[name] = value
-    return tensors, scalars
+    return _contiguous(tensors), scalars
 
 
 def _optimizer_state(meta: Dict[str, Any], tensors: Dict[str, Tensor]) -> Dict[str, Any]:
     state: Dict[int, Dict[str, Any]] = {}
-    for name, value in [*tensors.items(), *meta["scalars"].items()]:
+    for name in [*tensors, *meta["scalars"]]:
+        value = tensors.pop(name) if name in tensors else meta["scalars"][name]
         _, parameter, key = name.split("/", 2)
         # A copy of its own: loaded tensors are views of one buffer at any alignment.
         state.setdefault(int(parameter), {})[key] = value.clone() if isinstance(value, Tensor) else value

@@ -84,12 +84,17 @@ class Trainer:
     def begin(self, visit: Visit, states: Iterable[Optional[Mapping[str, bytes]]]) -> Visiting:
         """Begin a visit with the parts of each config's state: weights and rest, or initial, or none.
 
-        None in place of the parts: the config is as its last visit here has left it, which `holds` says.
+        None in place of the parts: the config is as its last visit here has left it, which `holds` says. States may
+        be loaded as they are asked for, which does not count as building: one of them is in memory at a time.
         """
-        started = time.perf_counter()
-        configs = [self.plan.config(key) for key in visit.mst_keys]
-        members = [self._member(config, state) for config, state in zip(configs, states)]
-        return Visiting(self, visit, members, started)
+        members, seconds = [], 0.0
+        for key, state in zip(visit.mst_keys, states):
+            started = time.perf_counter()
+            members.append(self._member(self.plan.config(key), state))
+            del state
+            seconds += time.perf_counter() - started
+            self.mark("build")
+        return Visiting(self, visit, members, seconds)
 
     def holds(self, mst_key: int) -> bool:
         """Whether what the config's last visit here has left is kept."""
@@ -110,8 +115,8 @@ class Trainer:
 
     def keep(self, mst_key: int, member: Member, size: int) -> None:
         """Keep what a visit leaves for the config's next one; `size`: bytes of its state."""
-        if not own_code(self.plan.config(mst_key)):
-            self._built.keep(mst_key, member, size)
+        if own_code(self.plan.config(mst_key)) or not self._built.keep(mst_key, member, size):
+            member.trainee.optimizer.state.clear()  # the rest of a group has not been written yet
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
         if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
@@ -129,7 +134,9 @@ class Member(NamedTuple):
 class Visiting:
     """A visit that goes on."""
 
-    def __init__(self, trainer: Trainer, visit: Visit, members: Sequence[Member], started: float) -> None:
+    def __init__(self, trainer: Trainer, visit: Visit, members: Sequence[Member], seconds: float) -> None:
+        """`seconds`: what building the members took."""
+        started = time.perf_counter()
         self._trainer = trainer
         self.visit = visit
         self._trainees = [member.trainee for member in members]
@@ -140,7 +147,8 @@ class Visiting:
             self._learner: Learner = Stack(self._trainees, goals, self._generators, trainer.mark)
         else:
             self._learner = Alone(self._trainees[0], goals[0], trainer.mark)
-        self._build_seconds = (time.perf_counter() - started) / len(members)
+        #: Of the whole visit [s].
+        self.build_seconds = seconds + time.perf_counter() - started
         self._training = Training(self._learner, trainer.check)
         trainer.mark("build")
 
@@ -171,6 +179,7 @@ class Visiting:
         """The state of one of the configs, which is kept for its next visit."""
         if self._generators:
             torch.set_rng_state(self._generators[number].get_state())
+        self._learner.give_back(number)
         trainee = self._trainees[number]
         blobs = trainee.dump()
         self._trainer.keep(self.visit.mst_keys[number], Member(trainee, torch.get_rng_state()), blobs.size)
@@ -189,7 +198,7 @@ class Visiting:
             train_seconds=tally.seconds - tally.data_seconds,
             validate_seconds=checked.seconds - checked.data_seconds,
             data_seconds=tally.data_seconds + checked.data_seconds,
-            build_seconds=self._build_seconds,
+            build_seconds=self.build_seconds / len(self._trainees),
             diverged=tally.diverged,
         )
 
@@ -216,12 +225,14 @@ class Built:
         self._room += size
         return member
 
-    def keep(self, mst_key: int, member: Member, size: int) -> None:
-        """Keep them if `size`, the bytes of the state, has room."""
-        if size <= self._room:
-            member.trainee.optimizer.zero_grad()  # gradients are of no use any more
-            self._room -= size
-            self._kept[mst_key] = member, size
+    def keep(self, mst_key: int, member: Member, size: int) -> bool:
+        """Keep them if `size`, the bytes of the state, has room; whether it has."""
+        if size > self._room:
+            return False
+        member.trainee.optimizer.zero_grad()  # gradients are of no use any more
+        self._room -= size
+        self._kept[mst_key] = member, size
+        return True
 
 
 def own_code(config: ConfigPlan) -> bool:

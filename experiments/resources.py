@@ -23,8 +23,10 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Typ
 PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-#: Between two looks [s]. Shares of memory are costly to add up, so that every so manieth look does.
-POLL_SECONDS, SHARES_EVERY = 0.2, 10
+#: Between two looks [s].
+POLL_SECONDS = 0.2
+#: Shares of memory are costly to add up: at so manieth looks, and when resident memory has grown by so much.
+SHARES_EVERY, SHARES_GROWTH = 10, 1.01
 #: Receiving and sending a byte through the loopback device are one byte.
 _LOOPBACK = "lo"
 
@@ -39,7 +41,7 @@ class Resources:
     cpu_seconds: float
     #: Largest sum of resident memory; pages that processes share count in each [bytes].
     peak_rss_bytes: int
-    #: The same with a shared page divided among those that share it; looked at every two seconds [bytes].
+    #: The same with a shared page divided among those that share it; looked at every two seconds and at growth [bytes].
     peak_pss_bytes: int
     #: Pages made dirty by writing to files, and what was fetched from storage [bytes].
     written_bytes: int
@@ -88,7 +90,8 @@ class Tree:
         self._roots = tuple(roots)
         self._seen: Dict[int, Process] = {}
         self._counters = {name: Counter() for name in _COUNTED}
-        self.peak_rss = 0
+        #: Resident memory at the last look, and the most of all looks [bytes].
+        self.rss = self.peak_rss = 0
         self.look()
         for counter in self._counters.values():
             counter.first = counter.last
@@ -100,7 +103,8 @@ class Tree:
         for name, counter in self._counters.items():
             counter.last = sum(_whole(process, name) for process in now.values())
             counter.lost += _lost(self._seen, now, name)
-        self.peak_rss = max(self.peak_rss, sum(process.rss for process in now.values()))
+        self.rss = sum(process.rss for process in now.values())
+        self.peak_rss = max(self.peak_rss, self.rss)
         self._seen = now
         return tuple(now)
 
@@ -243,11 +247,12 @@ class Meter:
         self.resources = self._summed(seconds)
 
     def _watch(self) -> None:
-        looks = 0
+        looks, known = 0, 0.0
         while True:
             alive = self._tree.look()
-            if looks % SHARES_EVERY == 0:
+            if looks % SHARES_EVERY == 0 or self._tree.rss > known * SHARES_GROWTH:
                 self._pss = max(self._pss, shared_out(alive))
+                known = self._tree.rss
             looks += 1
             if self._ended.wait(self.poll_seconds):
                 return

@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 from cerebro_db import architecture, objective
+from cerebro_db.batches import Batch
 from cerebro_db.layout import Input, Layout, Target
 from cerebro_db.learners import Alone, Objective, Stack
 from cerebro_db.params import CompileParams
 from cerebro_db.stacked import UnstackableError
 from cerebro_db.state import Trainee
-from cerebro_db.train import evaluate, train_hop
+from cerebro_db.train import Tally, evaluate, train_hop
 
 NUMBERS = Input("x", "numeric", ">f4", (6,), tuple("abcdef"), mean=(0.5,) * 6, deviation=(2.0,) * 5 + (0.0,))
 WORDS = Input("c", "categorical", ">i4", (2,), ("u", "v"), vocabulary=(("p", "q"), ("r", "s", "t")))
@@ -117,7 +118,15 @@ def both(
     together = [made(arch, inputs, each, seed, target) for seed, each in enumerate(compiled)]
     generators = [torch.Generator().manual_seed(100 + seed) for seed in range(len(compiled))]
     stack = Stack(together, [goal(each) for each in compiled], generators)
-    return alone, tallies, ends, together, train_hop(stack, data, nothing), generators, stack
+    return alone, tallies, ends, together, trained(stack, data), generators, stack
+
+
+def trained(stack: Stack, data: Sequence[Batch]) -> List[Tally]:
+    """A hop, after which the trainees are what the stack has made of them."""
+    tallies = train_hop(stack, data, nothing)
+    for number in range(stack.width):
+        stack.give_back(number)
+    return tallies
 
 
 def assert_close(left: Trainee, right: Trainee, tolerance: float = 1e-6) -> None:
@@ -259,7 +268,7 @@ def test_a_second_hop_goes_on_from_the_first():
         torch.set_rng_state(end)
         train_hop(Alone(trainee, goal(each)), data, nothing)
     stack = Stack(together[1:], [goal(each) for each in compiled[1:]], generators[1:])
-    train_hop(stack, data, nothing)
+    trained(stack, data)
     for left, right in zip(alone[1:], together[1:]):
         assert_close(left, right, 1e-3)
     assert isinstance(together[1].module, nn.Module)
