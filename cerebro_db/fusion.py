@@ -138,6 +138,7 @@ def _shape(config: ConfigPlan) -> _Shape:
 def _stackable(plan: Plan, keys: Sequence[int], allowed: Registry) -> bool:
     """Whether two of a set can be stacked, and fit."""
     trainees = _trainees(plan, keys, allowed)
+    size = _bytes(trainees[0]) * len(keys)
     try:
         stack = _stack(plan, keys, trainees)
         stack.mode(False)
@@ -145,7 +146,7 @@ def _stackable(plan: Plan, keys: Sequence[int], allowed: Registry) -> bool:
             stack.score(*made_batch(plan.layout, rows=2))
     except UnstackableError:
         return False
-    return _bytes(trainees[0]) * len(keys) <= STACK_BYTES
+    return size <= STACK_BYTES
 
 
 class Probe:
@@ -206,7 +207,11 @@ def _trainees(plan: Plan, keys: Sequence[int], allowed: Registry) -> List[Traine
 
 
 def _stack(plan: Plan, keys: Sequence[int], trainees: Sequence[Trainee]) -> Stack:
-    return Stack(trainees, [goal_of(plan.config(key)) for key in keys], [torch.Generator() for _ in keys])
+    goals = [goal_of(plan.config(key)) for key in keys]
+    stack = Stack(len(keys), trainees[0], goals[0])
+    for trainee, goal in zip(trainees, goals):
+        stack.add(trainee, goal, torch.get_rng_state())
+    return stack
 
 
 def _bytes(trainee: Trainee) -> int:

@@ -68,7 +68,7 @@ class Learner(Scorer, Protocol):
         """The pass is over; `rows`: what each config has trained on."""
 
     def give_back(self, number: int) -> None:
-        """After the end: let the trainee of a config be what it has become."""
+        """After the end: let the trainee of a config, and torch's random numbers, be what they have become."""
 
 
 class Module:
@@ -128,32 +128,39 @@ class Alone(Module):
 
 
 class Stack:
-    """Several configs whose modules differ in values only, whose optimizers are of one kind; see `stacked`.
+    """Room for several configs whose modules differ in values only, whose optimizers are of one kind; see `stacked`.
 
-    What the trainees' optimizers keep moves into the stack, so that it is in memory once; `give_back` fills them
-    again. Raises UnstackableError.
+    Weights and what optimizers keep move into the stack as configs are added, and out of it as they are given back:
+    they are in memory once. `like` is one of the `width` configs. Raises UnstackableError.
     """
 
-    def __init__(
-        self,
-        trainees: Sequence[Trainee],
-        objectives: Sequence[Objective],
-        generators: Sequence[torch.Generator],
-        mark: Mark = unmarked,
-    ) -> None:
-        self.width = len(trainees)
+    def __init__(self, width: int, like: Trainee, objective: Objective, mark: Mark = unmarked) -> None:
+        self.width = width
         self.mark = mark
-        self._trainees = trainees
-        self._loss, self.metric = objectives[0].row_losses, objectives[0].metric
+        self._trainees: List[Trainee] = []
+        self._generators: List[torch.Generator] = []
+        self._loss, self.metric = objective.row_losses, objective.metric
         if self._loss is None:
             raise UnstackableError("the loss of single rows is not known")
-        modules = [trainee.module for trainee in trainees]
-        self._parameters = FlatParameters(modules)
+        self._parameters = FlatParameters(width, like.module)
         self._leaves = list(self._parameters.leaves.values())
-        self._module = StackedModule(modules, self._parameters.leaves, generators)
-        self._optimizer = StackedOptimizer([trainee.optimizer for trainee in trainees], self._parameters)
-        limits = [float("inf") if each.clip_norm is None else each.clip_norm for each in objectives]
-        self._limits = torch.tensor(limits).unsqueeze(1) if min(limits) < float("inf") else None
+        self._module = StackedModule(width, like.module, self._parameters.leaves, self._generators)
+        self._optimizer = StackedOptimizer(like.optimizer, self._parameters)
+        self._limits = torch.full((width, 1), float("inf"))
+        self._clips = False
+
+    def add(self, trainee: Trainee, objective: Objective, rng_state: Tensor) -> None:
+        """The next config, with its random numbers."""
+        row = len(self._trainees)
+        self._parameters.add(row, trainee.module)
+        self._module.add(row, trainee.module)
+        self._optimizer.add(row, trainee.optimizer)
+        self._parameters.vacate(trainee.module)
+        self._generators.append(torch.Generator())
+        self._generators[row].set_state(rng_state)
+        if objective.clip_norm is not None:
+            self._limits[row], self._clips = objective.clip_norm, True
+        self._trainees.append(trainee)
 
     @property
     def training(self) -> bool:
@@ -169,8 +176,8 @@ class Stack:
         losses = self._losses(output, target)
         mark("loss")
         self._parameters.take(torch.autograd.grad(losses.sum(), self._leaves, allow_unused=True))
-        if self._limits is not None:
-            self._clip(self._limits)
+        if self._clips:
+            self._clip()
         mark("backward")
         self._optimizer.step()
         for trainee in self._trainees:
@@ -189,9 +196,11 @@ class Stack:
             trainee.rows += count
 
     def give_back(self, number: int) -> None:
-        self._parameters.give_back(number)
-        self._module.give_back(number, self._trainees[number].module)
-        self._optimizer.give_back(number)
+        trainee = self._trainees[number]
+        self._parameters.give_back(number, trainee.module)
+        self._module.give_back(number, trainee.module)
+        self._optimizer.give_back(number, trainee.optimizer)
+        torch.set_rng_state(self._generators[number].get_state())
 
     def _losses(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean loss of each config [B]."""
@@ -199,8 +208,8 @@ class Stack:
         repeated = target.repeat(self.width, *(1,) * (target.dim() - 1))
         return self._loss(output.flatten(0, 1), repeated).view(self.width, -1).mean(1)
 
-    def _clip(self, limits: Tensor) -> None:
+    def _clip(self) -> None:
         """As `nn.utils.clip_grad_norm_`, for each config."""
         gradients = self._parameters.gradients
         norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
-        gradients.mul_((limits / (norms + 1e-6)).clamp_(max=1.0))
+        gradients.mul_((self._limits / (norms + 1e-6)).clamp_(max=1.0))

@@ -31,17 +31,17 @@ class UnstackableError(ValueError):
 
 
 class StackedModule:
-    """B modules of one architecture. `parameters` are leaves that the caller trains; buffers are its own.
+    """B modules of the architecture of `like`. Parameters are leaves that the caller trains; buffers are its own.
 
-    `tensors`: every parameter by its name, [B, *shape], but for weights of Linear [B, inputs, outputs]. Raises
-    UnstackableError.
+    `tensors`: every parameter by its name, [B, *shape], but for weights of Linear [B, inputs, outputs]; `generators`:
+    one per module, by the time that it is called. Raises UnstackableError.
     """
 
     def __init__(
-        self, modules: Sequence[nn.Module], tensors: Mapping[str, Tensor], generators: Sequence[torch.Generator]
+        self, width: int, like: nn.Module, tensors: Mapping[str, Tensor], generators: Sequence[torch.Generator]
     ) -> None:
-        self._layers = _Layers(modules, tensors, generators)
-        self._entry = self._layers.top(modules[0])
+        self._layers = _Layers(width, like, tensors, generators)
+        self._entry = self._layers.top(like)
 
     @property
     def training(self) -> bool:
@@ -55,6 +55,12 @@ class StackedModule:
         """The outputs [B, rows, ...] of inputs [rows, *shape]."""
         return self._entry(inputs)
 
+    def add(self, number: int, module: nn.Module) -> None:
+        """Read the buffers of one of them."""
+        for name, buffer in module.named_buffers():
+            self._layers.buffers[name][number].copy_(buffer)
+        self._layers.check_common(number)
+
     def give_back(self, number: int, module: nn.Module) -> None:
         """Write the buffers of one of them into its module."""
         for name, buffer in module.named_buffers():
@@ -65,14 +71,13 @@ class _Layers:
     """What the layers of a stack share. It knows none of them: a cycle would keep a stack in memory for long."""
 
     def __init__(
-        self, modules: Sequence[nn.Module], tensors: Mapping[str, Tensor], generators: Sequence[torch.Generator]
+        self, width: int, like: nn.Module, tensors: Mapping[str, Tensor], generators: Sequence[torch.Generator]
     ) -> None:
-        self.width = len(modules)
+        self.width = width
         self.training = True
-        self.buffers = {
-            name: torch.stack([dict(module.named_buffers())[name] for module in modules])
-            for name, _ in modules[0].named_buffers()
-        }
+        self.buffers = {name: buffer.new_empty(width, *buffer.shape) for name, buffer in like.named_buffers()}
+        #: Names of buffers that all modules must have alike.
+        self._constants: List[str] = []
         self._tensors = tensors
         self._generators = generators
 
@@ -174,7 +179,8 @@ class _Layers:
     def _tabular(self, module: Tabular) -> Callable[[Tuple[Tensor, ...]], Tensor]:
         body = self._layer(module.body, "body.")
         tables = [self._tensors[f"embeddings.{number}.weight"] for number in range(len(module.embeddings))]
-        constants = {name: self._common(name) for name, _ in module.named_buffers()}
+        self._constants = [name for name, _ in module.named_buffers()]
+        constants = {name: self.buffers[name][0] for name in self._constants}
 
         def apply(inputs: Tuple[Tensor, ...]) -> Tensor:
             left = iter(tables)
@@ -189,12 +195,11 @@ class _Layers:
 
         return apply
 
-    def _common(self, name: str) -> Tensor:
-        """A buffer that all modules have alike."""
-        first: Tensor = self.buffers[name][0]
-        if not all(torch.equal(first, other) for other in self.buffers[name]):
-            raise UnstackableError(f"constants {name} differ between configs")
-        return first
+    def check_common(self, number: int) -> None:
+        """Raise UnstackableError when a constant of a module is not that of the first."""
+        for name in self._constants:
+            if not torch.equal(self.buffers[name][0], self.buffers[name][number]):
+                raise UnstackableError(f"constants {name} differ between configs")
 
 
 _Maker = Callable[[_Layers, nn.Module, str], Layer]
@@ -208,36 +213,37 @@ _MAKERS: Dict[Type[nn.Module], _Maker] = {
 
 
 class FlatParameters:
-    """The parameters of B modules in one tensor [B, n], a row per config, so that an optimizer takes few steps.
+    """The parameters of B modules like one in one tensor [B, n], a row per config: an optimizer takes few steps then.
 
     Weights of Linear lie turned, as [inputs, outputs]: so a batched product gives their gradients in the same order.
     """
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
-        named = [dict(module.named_parameters()) for module in modules]
-        shapes = [{name: value.shape for name, value in each.items()} for each in named]
-        if any(other != shapes[0] for other in shapes):
-            raise UnstackableError("the modules have other parameters than each other")
-        if any(value.dtype != torch.float32 or not value.requires_grad for value in named[0].values()):
+    def __init__(self, width: int, like: nn.Module) -> None:
+        named = dict(like.named_parameters())
+        if any(value.dtype != torch.float32 or not value.requires_grad for value in named.values()):
             raise UnstackableError("parameters that are not float32, or not trained")
-        linear = {f"{name}.weight" for name, part in modules[0].named_modules() if type(part) is nn.Linear}
-        self._turned = [name in linear for name in shapes[0]]
-        self._shapes = [shape[::-1] if turned else shape for shape, turned in zip(shapes[0].values(), self._turned)]
-        #: The parameters themselves, config by config.
-        self._modules: List[List[Tensor]] = [list(each.values()) for each in named]
+        self._width = width
+        linear = {f"{name}.weight" for name, part in like.named_modules() if type(part) is nn.Linear}
+        self._named_shapes = {name: value.shape for name, value in named.items()}
+        self._turned = [name in linear for name in named]
+        shapes = zip(self._named_shapes.values(), self._turned)
+        self._shapes = [shape[::-1] if turned else shape for shape, turned in shapes]
         self.values = self.empty()
-        for row, parameters in enumerate(self._modules):
-            self.gather(self.values, row, parameters)
         self.gradients = torch.zeros_like(self.values)
         #: name -> leaves that share memory with `values`.
-        self.leaves = {
-            name: part.detach().requires_grad_() for name, part in zip(shapes[0], self._parts(self.values))
-        }
+        self.leaves = {name: part.detach().requires_grad_() for name, part in zip(named, self._parts(self.values))}
         self._gradients = self._parts(self.gradients)
+
+    def add(self, row: int, module: nn.Module) -> None:
+        """Read the values of a module."""
+        named = dict(module.named_parameters())
+        if {name: value.shape for name, value in named.items()} != self._named_shapes:
+            raise UnstackableError("the modules have other parameters than each other")
+        self.gather(self.values, row, list(named.values()))
 
     def empty(self) -> Tensor:
         """Room for a number per parameter of each config [B, n]."""
-        return torch.empty(len(self._modules), sum(shape.numel() for shape in self._shapes))
+        return torch.empty(self._width, sum(shape.numel() for shape in self._shapes))
 
     def gather(self, flat: Tensor, row: int, tensors: Sequence[Tensor]) -> None:
         """Write tensors shaped as the parameters of a config into its row of [B, n]."""
@@ -257,11 +263,16 @@ class FlatParameters:
             else:
                 own.copy_(new)
 
-    def give_back(self, number: int) -> None:
-        """Write the values of a config into its module."""
-        with torch.no_grad():
-            for view, parameter in zip(self.views(self.values), self._modules[number]):
-                parameter.copy_(view[number])
+    @staticmethod
+    def vacate(module: nn.Module) -> None:
+        """Free the memory of a module's parameters, until their values are given back."""
+        for parameter in module.parameters():
+            parameter.data = parameter.data.new_empty(0)
+
+    def give_back(self, row: int, module: nn.Module) -> None:
+        """Put the values of a config back into its module."""
+        for view, parameter in zip(self.views(self.values), module.parameters()):
+            parameter.data = view[row].clone(memory_format=torch.contiguous_format)
 
     def _parts(self, flat: Tensor) -> List[Tensor]:
         """The same, as they lie."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence, Tuple, Type
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Tuple, Type
 
 import torch
 from torch import Tensor
@@ -15,14 +15,13 @@ from cerebro_db.stacked import FlatParameters, UnstackableError
 class _Part:
     """The configs whose optimizers have the same arguments and have taken the same number of steps."""
 
-    rows: List[int]
     arguments: Dict[str, Any]
-    #: A tensor [n] per config.
-    values: List[Tensor]
-    gradients: List[Tensor]
-    kept: Dict[str, List[Tensor]]
     #: One number, which every config of the part shares.
     steps: Tensor
+    #: A tensor [n] per config.
+    values: List[Tensor] = field(default_factory=list)
+    gradients: List[Tensor] = field(default_factory=list)
+    kept: Dict[str, List[Tensor]] = field(default_factory=dict)
 
     def step(self) -> None:
         raise NotImplementedError
@@ -34,7 +33,7 @@ class _Adam(_Part):
     kernel = staticmethod(torch._fused_adam_)
 
     def step(self) -> None:
-        given, steps = self.arguments, [self.steps] * len(self.rows)
+        given, steps = self.arguments, [self.steps] * len(self.values)
         self.steps += 1
         self.kernel(
             self.values, self.gradients, self.kept["exp_avg"], self.kept["exp_avg_sq"], [], steps, lr=given["lr"],
@@ -68,59 +67,61 @@ _KINDS: Dict[Type[torch.optim.Optimizer], Type[_Part]] = {
 class StackedOptimizer:
     """What the optimizers of B configs would do, over `FlatParameters`. Raises UnstackableError for other kinds.
 
-    What they keep moves here, one after the other; `give_back` fills them again.
+    What they keep moves here as they are added; `give_back` fills them again.
     """
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], parameters: FlatParameters) -> None:
-        kind = type(optimizers[0])
-        if kind not in _KINDS or any(type(each) is not kind for each in optimizers):
-            raise UnstackableError(f"optimizer {kind.__name__} is not computed for several configs at once")
-        self._optimizers = optimizers
+    def __init__(self, like: torch.optim.Optimizer, parameters: FlatParameters) -> None:
+        self._kind = type(like)
+        if self._kind not in _KINDS:
+            raise UnstackableError(f"optimizer {self._kind.__name__} is not computed for several configs at once")
         self._parameters = parameters
-        self._kept = {name: parameters.empty() for name in _names(optimizers)}
-        self._parts = [self._part(_KINDS[kind], rows) for rows in _alike(optimizers)]
-        self._part_of = {row: part for part in self._parts for row in part.rows}
-        for row, optimizer in enumerate(optimizers):
-            for name, kept in self._kept.items():
-                parameters.gather(kept, row, _state(optimizer, name))
-            optimizer.state.clear()
+        self._kept = {name: parameters.empty() for name in _names(like)}
+        #: The configs by arguments and steps, and the part of each.
+        self._parts: Dict[str, _Part] = {}
+        self._part_of: List[_Part] = []
+
+    def add(self, row: int, optimizer: torch.optim.Optimizer) -> None:
+        """Move what the optimizer of the next config keeps here."""
+        if type(optimizer) is not self._kind or _names(optimizer) != tuple(self._kept):
+            raise UnstackableError("optimizers of two kinds, or with and without momentum, are not computed at once")
+        given = {name: value for name, value in optimizer.param_groups[0].items() if name != "params"}
+        steps = _steps(optimizer)
+        alike = repr((sorted(given.items(), key=lambda item: item[0]), steps))
+        part = self._parts.setdefault(alike, _KINDS[self._kind](optimizer.param_groups[0], torch.tensor(steps)))
+        for name, kept in self._kept.items():
+            self._parameters.gather(kept, row, _state(optimizer, name))
+            part.kept.setdefault(name, []).append(kept[row])
+        part.values.append(self._parameters.values[row])
+        part.gradients.append(self._parameters.gradients[row])
+        self._part_of.append(part)
+        optimizer.state.clear()
 
     def step(self) -> None:
         """One step of every config by the gradients of the parameters."""
         with torch.no_grad():
-            for part in self._parts:
+            for part in self._parts.values():
                 part.step()
 
-    def give_back(self, number: int) -> None:
+    def give_back(self, row: int, optimizer: torch.optim.Optimizer) -> None:
         """Write what is kept of a config, and the number of steps, into its optimizer."""
         views = {name: self._parameters.views(kept) for name, kept in self._kept.items()}
-        part = self._part_of[number]
-        for place, parameter in enumerate(_parameters(self._optimizers[number])):
-            kept = {name: view[place][number] for name, view in views.items()}
+        part = self._part_of[row]
+        for place, parameter in enumerate(_parameters(optimizer)):
+            kept = {name: view[place][row] for name, view in views.items()}
             state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in kept.items()}
             if isinstance(part, _Adam):
                 state["step"] = part.steps.clone()
             if state:
-                self._optimizers[number].state[parameter] = state
-
-    def _part(self, kind: Type[_Part], rows: List[int]) -> _Part:
-        kept = {name: [tensor[row] for row in rows] for name, tensor in self._kept.items()}
-        flat = self._parameters
-        values, gradients = ([tensor[row] for row in rows] for tensor in (flat.values, flat.gradients))
-        first = self._optimizers[rows[0]]
-        return kind(rows, first.param_groups[0], values, gradients, kept, torch.tensor(_steps(first)))
+                optimizer.state[parameter] = state
 
 
-def _names(optimizers: Sequence[torch.optim.Optimizer]) -> Tuple[str, ...]:
-    """The tensors that these optimizers keep for each parameter."""
-    groups = [optimizer.param_groups[0] for optimizer in optimizers]
-    if any(len(optimizer.param_groups) > 1 or group.get("amsgrad") for optimizer, group in zip(optimizers, groups)):
+def _names(optimizer: torch.optim.Optimizer) -> Tuple[str, ...]:
+    """The tensors that an optimizer keeps for each parameter."""
+    group = optimizer.param_groups[0]
+    if len(optimizer.param_groups) > 1 or group.get("amsgrad"):
         raise UnstackableError("an optimizer with amsgrad is not computed for several configs at once")
-    if isinstance(optimizers[0], torch.optim.SGD):
-        moving = {group["momentum"] != 0 for group in groups}
-        if len(moving) > 1:
-            raise UnstackableError("SGD with and without momentum are not computed at once")
-        return ("momentum_buffer",) if moving.pop() else ()
+    if isinstance(optimizer, torch.optim.SGD):
+        return ("momentum_buffer",) if group["momentum"] else ()
     return ("exp_avg", "exp_avg_sq")
 
 
@@ -138,12 +139,3 @@ def _steps(optimizer: torch.optim.Optimizer) -> float:
     """Steps taken; of SGD, which counts none, whether it has a momentum."""
     states = [state for state in optimizer.state.values() if state]
     return float(states[0].get("step", 1.0)) if states else 0.0
-
-
-def _alike(optimizers: Sequence[torch.optim.Optimizer]) -> List[List[int]]:
-    """Rows by arguments and steps."""
-    found: Dict[str, List[int]] = {}
-    for row, optimizer in enumerate(optimizers):
-        given = {name: value for name, value in optimizer.param_groups[0].items() if name != "params"}
-        found.setdefault(repr((sorted(given.items(), key=lambda item: item[0]), _steps(optimizer))), []).append(row)
-    return list(found.values())

@@ -10,7 +10,7 @@ import gc
 import itertools
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -87,14 +87,14 @@ class Trainer:
         None in place of the parts: the config is as its last visit here has left it, which `holds` says. States may
         be loaded as they are asked for, which does not count as building: one of them is in memory at a time.
         """
-        members, seconds = [], 0.0
+        visiting = Visiting(self, visit)
         for key, state in zip(visit.mst_keys, states):
             started = time.perf_counter()
-            members.append(self._member(self.plan.config(key), state))
+            visiting.add(self._member(self.plan.config(key), state))
             del state
-            seconds += time.perf_counter() - started
+            visiting.build_seconds += time.perf_counter() - started
             self.mark("build")
-        return Visiting(self, visit, members, seconds)
+        return visiting
 
     def holds(self, mst_key: int) -> bool:
         """Whether what the config's last visit here has left is kept."""
@@ -113,10 +113,16 @@ class Trainer:
             load_weights(trainee.module, state["initial"])
         return Member(trainee, torch.get_rng_state())
 
-    def keep(self, mst_key: int, member: Member, size: int) -> None:
-        """Keep what a visit leaves for the config's next one; `size`: bytes of its state."""
-        if own_code(self.plan.config(mst_key)) or not self._built.keep(mst_key, member, size):
-            member.trainee.optimizer.state.clear()  # the rest of a group has not been written yet
+    def keep(self, visit: Visit, mst_key: int, member: Member, blobs: Blobs) -> None:
+        """Keep what a visit leaves for the config's next one, which may be the next of all only after a last one."""
+        optimizer, size = member.trainee.optimizer, blobs.size
+        optimizer.zero_grad()  # gradients are of no use any more
+        if not visit.last:
+            optimizer.state.clear()
+            size = len(blobs.weights)
+        done = visit.last and visit.epoch == self.plan.epochs
+        if done or own_code(self.plan.config(mst_key)) or not self._built.keep(mst_key, member, size):
+            optimizer.state.clear()  # at once: the rest of a group has not been written yet
 
     def _kept(self, source: Source, cache_bytes: int) -> SegmentRows:
         if not getattr(source, "keeps_rows", True):  # a source that promises flat memory
@@ -134,23 +140,26 @@ class Member(NamedTuple):
 class Visiting:
     """A visit that goes on."""
 
-    def __init__(self, trainer: Trainer, visit: Visit, members: Sequence[Member], seconds: float) -> None:
-        """`seconds`: what building the members took."""
-        started = time.perf_counter()
+    def __init__(self, trainer: Trainer, visit: Visit) -> None:
         self._trainer = trainer
         self.visit = visit
-        self._trainees = [member.trainee for member in members]
-        goals = [goal_of(trainer.plan.config(key)) for key in visit.mst_keys]
-        self._has_metric = goals[0].metric is not None
-        self._generators = [] if len(members) == 1 else [_generator(member.rng_state) for member in members]
-        if self._generators:
-            self._learner: Learner = Stack(self._trainees, goals, self._generators, trainer.mark)
-        else:
-            self._learner = Alone(self._trainees[0], goals[0], trainer.mark)
+        self._trainees: List[Trainee] = []
         #: Of the whole visit [s].
-        self.build_seconds = seconds + time.perf_counter() - started
-        self._training = Training(self._learner, trainer.check)
-        trainer.mark("build")
+        self.build_seconds = 0.0
+
+    def add(self, member: Member) -> None:
+        """The next config of the visit; training begins with the last one."""
+        trainer, width = self._trainer, len(self.visit.mst_keys)
+        goal = goal_of(trainer.plan.config(self.visit.mst_keys[len(self._trainees)]))
+        if not self._trainees:
+            alike = member.trainee, goal, trainer.mark
+            self._learner: Learner = Alone(*alike) if width == 1 else Stack(width, *alike)
+            self._has_metric = goal.metric is not None
+        if isinstance(self._learner, Stack):
+            self._learner.add(member.trainee, goal, member.rng_state)
+        self._trainees.append(member.trainee)
+        if len(self._trainees) == width:
+            self._training = Training(self._learner, trainer.check)
 
     @property
     def diverged(self) -> bool:
@@ -177,12 +186,10 @@ class Visiting:
 
     def dump(self, number: int) -> Blobs:
         """The state of one of the configs, which is kept for its next visit."""
-        if self._generators:
-            torch.set_rng_state(self._generators[number].get_state())
         self._learner.give_back(number)
         trainee = self._trainees[number]
         blobs = trainee.dump()
-        self._trainer.keep(self.visit.mst_keys[number], Member(trainee, torch.get_rng_state()), blobs.size)
+        self._trainer.keep(self.visit, self.visit.mst_keys[number], Member(trainee, torch.get_rng_state()), blobs)
         return blobs
 
     def _visited(self, tally: Tally, validation: Optional[Tally]) -> Visited:
@@ -203,12 +210,6 @@ class Visiting:
         )
 
 
-def _generator(state: Tensor) -> torch.Generator:
-    generator = torch.Generator()
-    generator.set_state(state)
-    return generator
-
-
 class Built:
     """Modules and optimizers kept for the next visit of their configs, which then only loads its state into them."""
 
@@ -226,10 +227,9 @@ class Built:
         return member
 
     def keep(self, mst_key: int, member: Member, size: int) -> bool:
-        """Keep them if `size`, the bytes of the state, has room; whether it has."""
+        """Keep them if `size`, the bytes of what they hold, has room; whether it has."""
         if size > self._room:
             return False
-        member.trainee.optimizer.zero_grad()  # gradients are of no use any more
         self._room -= size
         self._kept[mst_key] = member, size
         return True

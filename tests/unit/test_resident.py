@@ -156,6 +156,25 @@ def pulled(plan: Plan, visits: Sequence[Visit]) -> Tuple[Dict[str, bytes], Dict[
     return state, counted(asdict(visited))
 
 
+@pytest.mark.parametrize(("visit", "kept", "moments"), [
+    (Visit((TWICE,), 1, False), True, False),
+    (Visit((TWICE,), 1, True), True, True),
+    (Visit((TWICE,), 2, True), False, False),
+], ids=["goes elsewhere", "may stay", "is done"])  # fmt: skip
+def test_what_a_visit_leaves_is_kept_as_far_as_it_is_of_use(visit: Visit, kept: bool, moments: bool) -> None:
+    worker = Trainer(plan_of(1000), 0, Sources(Rows(), None), {}, nothing)
+    visiting = worker.begin(visit, [{}])
+    visiting.feed(worker.batches(visit))
+    visiting.end()
+    visiting.dump(0)
+    assert worker.holds(TWICE) == kept
+    if kept:
+        member = worker._built.take(TWICE)
+        assert member is not None
+        assert bool(member.trainee.optimizer.state) == moments
+        assert all(parameter.grad is None for parameter in member.trainee.module.parameters())
+
+
 def counted(visited: Dict[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in visited.items() if not name.endswith("seconds")}
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cerebro_db import architecture, objective
 from cerebro_db.batches import Batch
@@ -116,17 +116,26 @@ def both(
         tallies += train_hop(Alone(trainee, goal(each)), data, nothing)
         ends.append(torch.get_rng_state())
     together = [made(arch, inputs, each, seed, target) for seed, each in enumerate(compiled)]
-    generators = [torch.Generator().manual_seed(100 + seed) for seed in range(len(compiled))]
-    stack = Stack(together, [goal(each) for each in compiled], generators)
-    return alone, tallies, ends, together, trained(stack, data), generators, stack
+    states = [torch.Generator().manual_seed(100 + seed).get_state() for seed in range(len(compiled))]
+    stack = stacked(together, compiled, states)
+    counted, rng_states = trained(stack, data)
+    return alone, tallies, ends, together, counted, rng_states, stack
 
 
-def trained(stack: Stack, data: Sequence[Batch]) -> List[Tally]:
-    """A hop, after which the trainees are what the stack has made of them."""
-    tallies = train_hop(stack, data, nothing)
+def stacked(trainees: Sequence[Trainee], compiled: Sequence[CompileParams], rng_states: Sequence[Tensor]) -> Stack:
+    stack = Stack(len(trainees), trainees[0], goal(compiled[0]))
+    for trainee, each, rng_state in zip(trainees, compiled, rng_states):
+        stack.add(trainee, goal(each), rng_state)
+    return stack
+
+
+def trained(stack: Stack, data: Sequence[Batch]) -> Tuple[List[Tally], List[Tensor]]:
+    """A hop, after which the trainees are what the stack has made of them; with the random numbers of each."""
+    tallies, rng_states = train_hop(stack, data, nothing), []
     for number in range(stack.width):
         stack.give_back(number)
-    return tallies
+        rng_states.append(torch.get_rng_state())
+    return tallies, rng_states
 
 
 def assert_close(left: Trainee, right: Trainee, tolerance: float = 1e-6) -> None:
@@ -147,10 +156,10 @@ def assert_close(left: Trainee, right: Trainee, tolerance: float = 1e-6) -> None
 def test_one_step_equals_that_of_each_alone(name, optimizers):
     arch, inputs = ARCHITECTURES[name]
     one = batches(inputs, count=2)[:1]
-    alone, _, ends, together, _, generators, _ = both(arch, inputs, compiled_of(optimizers), one)
-    for left, right, end, generator in zip(alone, together, ends, generators):
+    alone, _, ends, together, _, rng_states, _ = both(arch, inputs, compiled_of(optimizers), one)
+    for left, right, end, rng_state in zip(alone, together, ends, rng_states):
         assert_close(left, right)
-        assert torch.equal(end, generator.get_state())
+        assert torch.equal(end, rng_state)
 
 
 @pytest.mark.parametrize("optimizers", OPTIMIZERS, ids=lambda names: names[-1].split("(")[0] + str(len(names[0])))
@@ -158,7 +167,7 @@ def test_one_step_equals_that_of_each_alone(name, optimizers):
 def test_a_pass_counts_what_each_alone_counts(name, optimizers):
     arch, inputs = ARCHITECTURES[name]
     data = batches(inputs)
-    alone, tallies, ends, together, counted, generators, stack = both(arch, inputs, compiled_of(optimizers), data)
+    alone, tallies, ends, together, counted, _, stack = both(arch, inputs, compiled_of(optimizers), data)
     for left, right, mine, theirs in zip(alone, together, tallies, counted):
         assert_close(left, right, 1e-4)
         assert (mine.rows, mine.diverged) == (theirs.rows, theirs.diverged) == (29, False)
@@ -225,7 +234,7 @@ def test_what_cannot_be_stacked_says_so(arch, inputs, optimizers, reason):
     compiled = compiled_of(optimizers)
     trainees = [made(arch, inputs, each, seed) for seed, each in enumerate(compiled)]
     with pytest.raises(UnstackableError, match=reason):
-        Stack(trainees, [goal(each) for each in compiled], [torch.Generator() for _ in compiled])
+        stacked(trainees, compiled, [torch.get_rng_state()] * len(compiled))
 
 
 def test_modules_of_other_shapes_are_not_stacked():
@@ -233,7 +242,7 @@ def test_modules_of_other_shapes_are_not_stacked():
         made({"model": "mlp", "hidden": [width]}, (NUMBERS,), compiled_of(("Adam()",))[0], 1) for width in (3, 4)
     ]
     with pytest.raises(UnstackableError, match="other parameters"):
-        Stack(trainees, [goal(compiled_of(("Adam()",))[0])] * 2, [torch.Generator()] * 2)
+        stacked(trainees, compiled_of(("Adam()",)) * 2, [torch.get_rng_state()] * 2)
 
 
 def test_constants_that_differ_are_not_shared():
@@ -241,7 +250,7 @@ def test_constants_that_differ_are_not_shared():
     arch = {"model": "tabular", "hidden": [3]}
     trainees = [made(arch, (each,), compiled_of(("Adam()",))[0], 1) for each in (NUMBERS, other)]
     with pytest.raises(UnstackableError, match="mean_0"):
-        Stack(trainees, [goal(compiled_of(("Adam()",))[0])] * 2, [torch.Generator()] * 2)
+        stacked(trainees, compiled_of(("Adam()",)) * 2, [torch.get_rng_state()] * 2)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -263,12 +272,11 @@ def test_a_second_hop_goes_on_from_the_first():
     """State leaves a stack and enters the next one, also with a config less."""
     arch, inputs = ARCHITECTURES["sequential"]
     compiled, data = compiled_of(OPTIMIZERS[0]), batches(inputs)
-    alone, _, ends, together, _, generators, _ = both(arch, inputs, compiled, data)
+    alone, _, ends, together, _, rng_states, _ = both(arch, inputs, compiled, data)
     for trainee, each, end in list(zip(alone, compiled, ends))[1:]:
         torch.set_rng_state(end)
         train_hop(Alone(trainee, goal(each)), data, nothing)
-    stack = Stack(together[1:], [goal(each) for each in compiled[1:]], generators[1:])
-    trained(stack, data)
+    trained(stacked(together[1:], compiled[1:], rng_states[1:]), data)
     for left, right in zip(alone[1:], together[1:]):
         assert_close(left, right, 1e-3)
     assert isinstance(together[1].module, nn.Module)
