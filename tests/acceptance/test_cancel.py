@@ -19,6 +19,9 @@ from tests import plain, runs
 from tests.runs import RESUME, Running, sql
 
 EPOCHS = 60
+#: Greenplum's own words, where its segments were just beginning a subtransaction: its coordinator undoes that on all,
+#: and one that had not begun fails. The error passes over Python and takes the place of the cancel's.
+HALFWAY = "already processed (current level"
 CONFIGS: runs.Configs = {1: (runs.MLP, runs.ADAM, "batch_size=8"), 2: (runs.MLP, runs.ADAM, "batch_size=16")}
 
 
@@ -123,8 +126,9 @@ def test_fifty_cancels_at_random_moments_leave_the_server_up(
     for number in range(50):
         # Squared: most of the length is the sessions' start, and early cancels cost less time.
         ended.append(_cancel_once(dsn, f"out_{number}", length * dice.random() ** 2))
-    assert set(ended) <= {"57014", "finished"}
+    assert set(ended) <= {"57014", "finished", *([HALFWAY] if cluster is None else [])}
     assert ended.count("57014") >= 25
+    assert ended.count(HALFWAY) <= 3
     runs.no_helpers(database, 10)
     assert database.rows(sql("select pg_postmaster_start_time()::text as at"))[0]["at"] == began
     if cluster is not None:
@@ -145,7 +149,7 @@ def _cancel_once(dsn: str, output: str, seconds: float) -> str:
     running.close()
     if error is None or error.pgcode == "57014":
         return "finished" if error is None else "57014"
-    return str(error)
+    return HALFWAY if HALFWAY in str(error) else str(error)
 
 
 def _check_leftovers(database: PsycopgDatabase, ended: Any) -> None:
