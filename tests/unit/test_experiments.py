@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from cerebro_db.errors import CerebroError, DataError, UsageError
+from cerebro_db.errors import CerebroError, DataError, MissingError, UsageError
 from cerebro_db.report import accounting
 from cerebro_db.report import record as runs
 from cerebro_db.report.record import Hop, Record, Run
@@ -20,7 +20,7 @@ from experiments.baselines import base
 from experiments.line import fit_line
 from experiments.measured import Bench, Grid, of_record
 from experiments.questions import registry
-from experiments.report import page
+from experiments.report import page, readme
 from experiments.report.answer import Bar, Results
 from experiments.report.comparison import alone, split
 from experiments.report.hopping import saved, written
@@ -327,3 +327,10 @@ def test_a_bar_is_met_on_its_bound_but_for_above() -> None:
     assert dataclasses.replace(bar, sense="at least").met
     assert not dataclasses.replace(bar, sense="above").met
     assert dataclasses.replace(bar, value=None).met is None
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_files():
+    text = readme.README.read_text("utf-8")
+    assert readme.rewritten(text, readme.RESULTS) == text
+    with pytest.raises(MissingError, match="0 rows that begin with 'memory of all processes, MB'"):
+        readme.rewritten(text.replace("| memory of all processes, MB |", "| memory |"), readme.RESULTS)

@@ -253,6 +253,20 @@ def test_constants_that_differ_are_not_shared():
         stacked(trainees, compiled_of(("Adam()",)) * 2, [torch.get_rng_state()] * 2)
 
 
+def test_weights_and_moments_are_in_memory_once():
+    """In the trainees, or in the stack."""
+    arch, inputs = ARCHITECTURES["mlp"]
+    compiled = compiled_of(OPTIMIZERS[0])
+    trainees = [made(arch, inputs, each, seed) for seed, each in enumerate(compiled)]
+    shapes = [value.shape for value in trainees[0].module.parameters()]
+    stack = stacked(trainees, compiled, [torch.get_rng_state()] * len(trainees))
+    assert [value.numel() for each in trainees for value in each.module.parameters()] == [0] * 3 * len(shapes)
+    train_hop(stack, batches(inputs), nothing)
+    stack.give_back(1)
+    assert [value.shape for value in trainees[1].module.parameters()] == shapes
+    assert [len(each.optimizer.state) for each in trainees] == [0, len(shapes), 0]
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_stack_goes_with_its_last_reference(name):
     """Not when the garbage collector comes by, which counts objects and not bytes."""
