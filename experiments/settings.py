@@ -36,7 +36,7 @@ KNOWN: Dict[str, Sequence[str]] = {
     "strategies": STRATEGIES,
     "orders": ORDERS,
     "baselines": BASELINES,
-    "baseline_options": BASELINES,
+    "contenders": BASELINES,
     "fuse": FUSE,
     "compare_fused": STRATEGIES,
     "compare_warm": STRATEGIES,

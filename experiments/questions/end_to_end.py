@@ -23,11 +23,14 @@ class Settings(Asked):
     strategies: List[str]
     #: Strategies that are measured with fused configs and without.
     compare_fused: List[str]
-    #: Strategies that are called a second time in the same session.
+    #: Strategies that are called again in the same session, by turns with the contenders: the speed of a shared machine
+    #: drifts within minutes. Of the turns the fastest of each counts.
     compare_warm: List[str]
+    turns: int
+    #: Baselines with their options.
+    contenders: Dict[str, Dict[str, Any]]
+    #: Those that are measured once, as they are.
     baselines: List[str]
-    #: Baselines that are measured a second time, with options of their own.
-    baseline_options: Dict[str, Dict[str, Any]]
 
 
 def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
@@ -37,10 +40,7 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
         for repeat in range(1, asked.repeats + 1):
             yield from _strategies(bench, asked, grid, repeat)
             for name in asked.baselines:
-                train = partial(bench.baseline, grid, name, asked.segments, repeat=repeat)
-                yield from bench.tried(name, train)
-                if name in asked.baseline_options:
-                    yield from bench.tried(name, partial(train, asked.baseline_options[name]))
+                yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, repeat=repeat))
 
 
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:
@@ -50,5 +50,11 @@ def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Itera
             fit = partial(bench.fit, grid, strategy, {**asked.options, **options})
             with bench.sessions(warm=again, ready=False):
                 yield from bench.tried(strategy, partial(fit, variant, repeat))
-                if again:
-                    yield from bench.tried(strategy, partial(fit, "warm", repeat))
+                for turn in range(1, again * asked.turns + 1):
+                    yield from bench.tried(strategy, partial(fit, "warm", turn))
+                    yield from _contenders(bench, asked, grid, turn)
+
+
+def _contenders(bench: Bench, asked: Settings, grid: Grid, turn: int) -> Iterator[Row]:
+    for name, options in asked.contenders.items():
+        yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, options, turn))

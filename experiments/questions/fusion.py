@@ -19,14 +19,16 @@ class Settings(Asked):
     models: List[str]
     batches: List[int]
     rows: List[int]
-    #: How many configs at a time; one segment has them all.
-    configs: List[int]
+    #: How many at a time; one segment has them all.
+    configs: List[List[int]]
     fuse: List[str]
 
 
 def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
-    for workload, model, batch, rows in zip(asked.workloads, asked.models, asked.batches, asked.rows):
-        for count in asked.configs:
+    for workload, model, batch, rows, counts in zip(
+        asked.workloads, asked.models, asked.batches, asked.rows, asked.configs
+    ):
+        for count in counts:
             configs = [Config(model, 1e-3 / (1 + place), 0.0, batch) for place in range(count)]
             grid = bench.grid(workload, Size(rows, asked.validation_rows, segments=1), configs, asked.epochs)
             for variant, options in fused(asked.fuse):
