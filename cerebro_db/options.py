@@ -44,8 +44,8 @@ class Options:
     fuse: str = "auto"
     #: A hop that failed this often ends its config.
     max_failures: int = 3
-    #: Rows per forward pass in evaluation.
-    evaluation_batch: int = 1024
+    #: Rows per forward pass in validation: few enough for the outputs of a convolution to stay in the cache.
+    evaluation_batch: int = 256
     #: How long a loopback session waits for a lock [s]; the caller's own locks would never go.
     lock_seconds: float = 10.0
     #: How long idle training sessions or workers stay for the caller's next call [s]; 0 ends them with the call.
