@@ -155,7 +155,7 @@ class Stack:
         self._parameters.add(row, trainee.module)
         self._module.add(row, trainee.module)
         self._optimizer.add(row, trainee.optimizer)
-        self._parameters.vacate(trainee.module)
+        self._parameters.vacate(trainee.module)  # last: what an optimizer does not keep yet is zeros of their shapes
         self._generators.append(torch.Generator())
         self._generators[row].set_state(rng_state)
         if objective.clip_norm is not None:

@@ -6,12 +6,13 @@ Two safetensors blobs, so that the outputs can keep weights and the rest apart i
     rest     "optimizer/<parameter>/<key>" tensors, "rng" uint8 (torch's CPU generator),
              "meta" uint8: JSON with the optimizer's scalars, the schedule and the counters
 
-Nothing is pickled. A run interrupted by hops equals one that is not, bit for bit, on the CPU; of configs that are
-trained as one, where the same ones stay together.
+Nothing is pickled. A run interrupted by hops equals one that is not, bit for bit, on the CPU. For configs trained as
+one this holds while the same ones stay together.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
@@ -116,11 +117,11 @@ def _split(state: Dict[int, Dict[str, Any]]) -> Tuple[Dict[str, Tensor], Dict[st
 
 def _optimizer_state(meta: Dict[str, Any], tensors: Dict[str, Tensor]) -> Dict[str, Any]:
     state: Dict[int, Dict[str, Any]] = {}
-    for name in [*tensors, *meta["scalars"]]:
-        value = tensors.pop(name) if name in tensors else meta["scalars"][name]
+    # Copies of their own, one after the other: loaded tensors lie at any alignment.
+    copies = ((name, tensors.pop(name).clone()) for name in list(tensors))
+    for name, value in itertools.chain(copies, meta["scalars"].items()):
         _, parameter, key = name.split("/", 2)
-        # A copy of its own: loaded tensors are views of one buffer at any alignment.
-        state.setdefault(int(parameter), {})[key] = value.clone() if isinstance(value, Tensor) else value
+        state.setdefault(int(parameter), {})[key] = value
     return {"state": state, "param_groups": meta["groups"]}
 
 

@@ -114,7 +114,10 @@ class Trainer:
         return Member(trainee, torch.get_rng_state())
 
     def keep(self, visit: Visit, mst_key: int, member: Member, blobs: Blobs) -> None:
-        """Keep what a visit leaves for the config's next one, which may be the next of all only after a last one."""
+        """Keep what a visit leaves for the config's next one here.
+
+        After the last visit of an epoch nothing need be loaded before it; after another one the optimizer's state will.
+        """
         optimizer, size = member.trainee.optimizer, blobs.size
         optimizer.zero_grad()  # gradients are of no use any more
         if not visit.last:
@@ -154,7 +157,6 @@ class Visiting:
         if not self._trainees:
             alike = member.trainee, goal, trainer.mark
             self._learner: Learner = Alone(*alike) if width == 1 else Stack(width, *alike)
-            self._has_metric = goal.metric is not None
         if isinstance(self._learner, Stack):
             self._learner.add(member.trainee, goal, member.rng_state)
         self._trainees.append(member.trainee)
@@ -198,10 +200,10 @@ class Visiting:
         return Visited(
             row_count=tally.rows,
             loss=tally.loss,
-            metric=tally.metric if self._has_metric else None,
+            metric=tally.metric if self._learner.metric is not None else None,
             validation_rows=checked.rows if validated else None,
             validation_loss=checked.loss if validated else None,
-            validation_metric=checked.metric if validated and self._has_metric else None,
+            validation_metric=checked.metric if validated and self._learner.metric is not None else None,
             train_seconds=tally.seconds - tally.data_seconds,
             validate_seconds=checked.seconds - checked.data_seconds,
             data_seconds=tally.data_seconds + checked.data_seconds,
