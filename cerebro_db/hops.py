@@ -8,15 +8,18 @@ database that is passed in.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import torch
+from torch import nn
 
 from cerebro_db import architecture, factories, fusion, objective, weights
+from cerebro_db.architecture import Architecture
 from cerebro_db.batches import Source
 from cerebro_db.catalog import Catalog
 from cerebro_db.database import Database, together
 from cerebro_db.errors import UsageError
+from cerebro_db.params import CompileParams
 from cerebro_db.plan import ConfigPlan, Groups, Plan
 from cerebro_db.sqltext import TableName
 from cerebro_db.state_store import StateStore
@@ -95,28 +98,30 @@ class SegmentWorker:
 
 
 def check_plan(database: Database, plan: Plan, initial: Mapping[str, weights.Shapes]) -> Groups:
-    """Build every config once and push two rows through; raises UsageError for the first misfit.
+    """Build every kind of config once and push two rows through; raises UsageError for the first misfit.
 
     Gives the configs to train as one. `initial`: mst_key as text -> shapes of the weights that the config starts from.
     """
     torch.set_num_threads(plan.threads)
     allowed = factories.registry(database, (config.model_arch for config in plan.configs))
-    seen: Dict[str, int] = {}
+    known: Dict[Tuple[str, str], weights.Shapes] = {}
     for config in plan.configs:
+        compiled = config.compiled
+        objective.check_target(compiled.loss, compiled.metric, plan.layout.target)
+        alike = config.model_arch, compiled.loss
+        if alike not in known:
+            known[alike] = _checked(config, plan, allowed)
+        else:
+            _check_arguments(compiled)
         given = initial.get(str(config.mst_key))
-        same = seen.setdefault(config.model_arch + config.compile_params, config.mst_key)
-        if same == config.mst_key or given is not None:
-            _check_config(config, plan, allowed)
-            if given is not None:
-                _check_initial(config, plan, allowed, given)
+        if given is not None:
+            weights.require_fit(given, known[alike], f"the weights that mst_key {config.mst_key} starts from")
     return fusion.groups(plan, allowed)
 
 
-def _check_config(config: ConfigPlan, plan: Plan, allowed: Registry) -> None:
-    compiled = config.compiled
-    objective.check_target(compiled.loss, compiled.metric, plan.layout.target)
-    parsed = architecture.Architecture.parse(config.model_arch)
-    architecture.check(parsed, plan.layout, compiled.loss, allowed)
+def _checked(config: ConfigPlan, plan: Plan, allowed: Registry) -> weights.Shapes:
+    """Build a config; the shapes of its weights."""
+    architecture.check(Architecture.parse(config.model_arch), plan.layout, config.compiled.loss, allowed)
     state = new_trainee(config, plan, allowed).module.state_dict()
     size = sum(tensor.numel() * tensor.element_size() for tensor in state.values())
     if size > LARGEST_WEIGHTS:
@@ -124,9 +129,9 @@ def _check_config(config: ConfigPlan, plan: Plan, allowed: Registry) -> None:
             f"mst_key {config.mst_key}: the model's weights take {size} bytes, but the output table holds at most "
             f"{LARGEST_WEIGHTS} in one value; take a smaller model"
         )
+    return {name: list(tensor.shape) for name, tensor in state.items()}
 
 
-def _check_initial(config: ConfigPlan, plan: Plan, allowed: Registry, given: weights.Shapes) -> None:
-    state = new_trainee(config, plan, allowed).module.state_dict()
-    wanted = {name: list(tensor.shape) for name, tensor in state.items()}
-    weights.require_fit(given, wanted, f"the weights that mst_key {config.mst_key} starts from")
+def _check_arguments(compiled: CompileParams) -> None:
+    """Let torch look at the arguments of an optimizer and its schedule."""
+    objective.schedule(compiled, objective.optimizer(compiled, [nn.Parameter(torch.zeros(1))]))

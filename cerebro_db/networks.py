@@ -19,7 +19,8 @@ ACTIVATIONS: Dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
     "leaky_relu": nn.LeakyReLU, "elu": nn.ELU, "identity": nn.Identity,
 }
-
+#: Activations that nowhere fall: that of a maximum is the maximum of theirs.
+RISING = ("relu", "tanh", "sigmoid", "leaky_relu", "elu", "identity")
 
 
 class Flat(nn.Module):
@@ -35,15 +36,34 @@ class Flat(nn.Module):
 
 
 class Shaped(nn.Module):
-    """One input as [rows, *shape], channels moved to the front where they are last, into `body`."""
+    """One input as [rows, *shape] into `body`."""
 
-    def __init__(self, body: nn.Module, shape: Shape, channels_last: bool = False) -> None:
+    def __init__(self, body: nn.Module, shape: Shape) -> None:
         super().__init__()
-        self.body, self.shape, self.channels_last = body, shape, channels_last
+        self.body, self.shape = body, shape
 
     def forward(self, values: Tensor) -> Any:
-        shaped = values.reshape(len(values), *self.shape)
-        return self.body(shaped.movedim(-1, 1) if self.channels_last else shaped)
+        return self.body(values.reshape(len(values), *self.shape))
+
+
+class Image(Shaped):
+    """One input as images [rows, channels, height, width] into `body`, the channels of a pixel side by side in memory.
+
+    Convolutions and pooling keep that order, in which pooling takes a fraction of the time.
+    """
+
+    def __init__(self, body: nn.Module, shape: Shape, channels_last: bool = False) -> None:
+        super().__init__(body, shape)
+        self.channels_last = channels_last
+        channels = shape[-1] if channels_last else shape[0]
+        #: Rows come as [height, width, channels], or look the same so.
+        self._stored_so = channels_last or channels == 1
+        self._stored = shape if channels_last else (*shape[1:], shape[0])
+
+    def forward(self, values: Tensor) -> Any:
+        if self._stored_so:
+            return self.body(values.reshape(len(values), *self._stored).movedim(-1, 1))
+        return self.body(values.reshape(len(values), *self.shape).contiguous(memory_format=torch.channels_last))
 
 
 class Tabular(nn.Module):
@@ -137,8 +157,7 @@ def _cnn(options: Options, layout: Layout, outputs: int) -> nn.Module:
     shape, (channels, height, width) = _image(options, layout, "cnn")
     kernel, layers = options["kernel"], []
     for size in options["channels"]:
-        convolution = nn.Conv2d(channels, size, kernel, padding=kernel // 2)
-        layers += [convolution, ACTIVATIONS[options["activation"]](), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(channels, size, kernel, padding=kernel // 2), *_pooled(options["activation"])]
         # An even kernel makes the image one pixel larger before it is halved.
         height, width = (height + 1 - kernel % 2) // 2, (width + 1 - kernel % 2) // 2
         channels = size
@@ -148,7 +167,13 @@ def _cnn(options: Options, layout: Layout, outputs: int) -> nn.Module:
             f"seen as {list(shape)}; use fewer channels entries"
         )
     head = _hidden(channels * height * width, {**options, "hidden": [options["hidden"]]}, outputs)
-    return Shaped(nn.Sequential(*layers, nn.Flatten(), *head), shape, options["channels_last"])
+    return Image(nn.Sequential(*layers, nn.Flatten(), *head), shape, options["channels_last"])
+
+
+def _pooled(activation: str) -> Tuple[nn.Module, nn.Module]:
+    """An activation and the maximum over 2 x 2, in the order that computes less where both give the same."""
+    function, pool = ACTIVATIONS[activation](), nn.MaxPool2d(2)
+    return (pool, function) if activation in RISING else (function, pool)
 
 
 def _resnet(options: Options, layout: Layout, outputs: int) -> nn.Module:
@@ -162,7 +187,7 @@ def _resnet(options: Options, layout: Layout, outputs: int) -> nn.Module:
             layers.append(Residual(before, size, 2 if stage and not block else 1))
             before = size
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, outputs)]
-    return Shaped(nn.Sequential(*layers), shape, options["channels_last"])
+    return Image(nn.Sequential(*layers), shape, options["channels_last"])
 
 
 def _tabular(options: Options, layout: Layout, outputs: int) -> nn.Module:

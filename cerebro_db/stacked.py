@@ -86,7 +86,7 @@ class _Layers:
         if type(module) is Flat:
             body = self._layer(module.body, "body.")
             return lambda inputs: body(self._shared(torch.cat([values.flatten(1) for values in inputs], 1)))
-        if type(module) is Shaped and not module.channels_last:
+        if type(module) is Shaped:
             inner, shape = self._layer(module.body, "body."), module.shape
             return lambda inputs: inner(self._shared(inputs[0].reshape(len(inputs[0]), *shape)))
         if type(module) is Tabular:

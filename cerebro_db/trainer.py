@@ -244,7 +244,7 @@ def own_code(config: ConfigPlan) -> bool:
 
 def new_trainee(config: ConfigPlan, plan: Plan, allowed: Registry) -> Trainee:
     """A config before its first hop: weights from its own seed, (run's seed, mst_key). Its size has been checked."""
-    torch.manual_seed(config_seed(plan.options.seed, config.mst_key))
+    torch.default_generator.manual_seed(config_seed(plan.options.seed, config.mst_key))  # no other device's: it is slow
     compiled = config.compiled
     parsed = architecture.Architecture.parse(config.model_arch)
     module = architecture.build(parsed, plan.layout, compiled.loss, allowed, weigh=False)

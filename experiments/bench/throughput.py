@@ -14,19 +14,25 @@ from experiments.bench.raw_loop import RawLoops
 CASES = (("mlp", 256, 60000, 30), ("cnn", 64, 10000, 8))
 RATE = 0.001
 BAR = 0.90
+#: The raw loops of a model: their name of it, how they take rows, what the ratio must be at least.
+LOOPS = {
+    "mlp": (("mlp", "index", BAR), ("mlp", "select", None)),
+    "cnn": (("cnn", "index", BAR), ("cnn", "select", None), ("cnn_tuned", "select", None)),
+}
+TOLD = {"index": "x[index]", "select": "x.index_select"}
 
 
 def measure(db: PsycopgDatabase) -> Iterator[Measure]:
     for model, batch_rows, rows, turns in CASES:
         data.take(db, f"rows_{model}", rows)
         data.pack_images(db, f"rows_{model}", f"rows_{model}_packed", segments=1)
-        for take, bar, told in (("index", BAR, "x[index]"), ("select", None, "x.index_select")):
-            selection = f"one_{model}_{take}"
+        for written, take, bar in LOOPS[model]:
+            selection = f"one_{written}_{take}"
             data.select_configs(db, selection, [model], [RATE], [batch_rows])
-            job = Job(f"rows_{model}_packed", selection, {1: (model, batch_rows, RATE, 0.0)})
+            job = Job(f"rows_{model}_packed", selection, {1: (written, batch_rows, RATE, 0.0)})
             with RawLoops(rows, take) as raw:
                 value = compare(db, job, "in_rdbms", raw, turns)
             yield Measure(
-                f"in_rdbms rows/s over raw PyTorch loop by {told}, {model} batch {batch_rows}, one thread",
+                f"in_rdbms rows/s over raw PyTorch loop of {written} by {TOLD[take]}, batch {batch_rows}, one thread",
                 value, "ratio", bar, "higher",
             )  # fmt: skip

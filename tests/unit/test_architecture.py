@@ -89,6 +89,41 @@ def test_channels_last_is_the_same_image():
     assert torch.equal(first(rows), last(rows.movedim(1, -1)))
 
 
+@pytest.mark.parametrize("shape", [(9, 10), (1, 9, 10), (3, 9, 10)])
+@pytest.mark.parametrize("model", ["cnn", "resnet"])
+def test_images_lie_pixel_by_pixel_in_front_of_every_convolution(model, shape):
+    module = build(parse(model=model, channels=[2, 4]), layout(image(*shape)))
+    seen = []
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            part.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    module(torch.rand(2, *shape))
+    assert len(seen) == (2 if model == "cnn" else 6)
+    for values in seen:
+        _, channels, height, width = values.shape
+        assert values.stride() == (channels * height * width, 1, channels * width, channels)
+
+
+@pytest.mark.parametrize("activation", networks.ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(1, 9, 10), (3, 9, 10)])
+def test_cnn_trains_as_plain_torch_with_pooling_last(activation, shape):
+    options = {"model": "cnn", "channels": [4, 5], "hidden": 6, "activation": activation}
+    module = build(parse(**options), layout(image(*shape)))
+    act = networks.ACTIVATIONS[activation]
+    torch.manual_seed(1)
+    plain = nn.Sequential(
+        nn.Conv2d(shape[0], 4, 3, padding=1), act(), nn.MaxPool2d(2),
+        nn.Conv2d(4, 5, 3, padding=1), act(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(20, 6), act(), nn.Linear(6, 3),
+    )  # fmt: skip
+    rows = torch.rand(5, *shape)
+    for each in (module, plain):
+        each(rows).square().sum().backward()
+    assert same_weights(module, plain)
+    for ours, theirs in zip(module.parameters(), plain.parameters()):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_resnet_halves_the_image_at_each_later_stage():
     module = build(parse(model="resnet", channels=[4, 8], blocks=2), layout(image(3, 8, 8)))
     residuals = [part for part in module.modules() if isinstance(part, networks.Residual)]

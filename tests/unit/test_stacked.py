@@ -225,7 +225,7 @@ def test_the_time_of_a_pass_is_shared():
 
 
 @pytest.mark.parametrize(("arch", "inputs", "optimizers", "reason"), [
-    ({"model": "cnn", "input_shape": [1, 2, 3], "channels": [2]}, (VECTOR,), OPTIMIZERS[0], "Conv2d"),
+    ({"model": "cnn", "input_shape": [1, 2, 3], "channels": [2]}, (VECTOR,), OPTIMIZERS[0], "Image"),
     (ARCHITECTURES["mlp"][0], (NUMBERS,), ("RMSprop()", "RMSprop()"), "RMSprop"),
     (ARCHITECTURES["mlp"][0], (NUMBERS,), ("SGD(momentum=0.9)", "SGD()"), "momentum"),
     (ARCHITECTURES["mlp"][0], (NUMBERS,), ("Adam(amsgrad=True)", "Adam(amsgrad=True)"), "amsgrad"),
