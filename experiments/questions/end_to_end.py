@@ -29,8 +29,8 @@ class Settings(Asked):
     turns: int
     #: Baselines with their options.
     contenders: Dict[str, Dict[str, Any]]
-    #: Those that are measured once, as they are.
-    baselines: List[str]
+    #: Those that are measured once, with each of these options.
+    baselines: Dict[str, List[Dict[str, Any]]]
 
 
 def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
@@ -39,8 +39,9 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
         grid = bench.grid(workload, size, find(workload).configs("grid"), asked.epochs)
         for repeat in range(1, asked.repeats + 1):
             yield from _strategies(bench, asked, grid, repeat)
-            for name in asked.baselines:
-                yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, repeat=repeat))
+            for name, settings in asked.baselines.items():
+                for options in settings:
+                    yield from _baseline(bench, asked, grid, name, options, repeat)
 
 
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:
@@ -52,9 +53,11 @@ def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Itera
                 yield from bench.tried(strategy, partial(fit, variant, repeat))
                 for turn in range(1, again * asked.turns + 1):
                     yield from bench.tried(strategy, partial(fit, "warm", turn))
-                    yield from _contenders(bench, asked, grid, turn)
+                    for name, given in asked.contenders.items():
+                        yield from _baseline(bench, asked, grid, name, given, turn)
 
 
-def _contenders(bench: Bench, asked: Settings, grid: Grid, turn: int) -> Iterator[Row]:
-    for name, options in asked.contenders.items():
-        yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, options, turn))
+def _baseline(
+    bench: Bench, asked: Settings, grid: Grid, name: str, options: Dict[str, Any], repeat: int
+) -> Iterator[Row]:
+    yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, options, repeat))
