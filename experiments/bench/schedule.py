@@ -13,7 +13,8 @@ from experiments.bench import data
 from experiments.bench.measure import Measure
 
 SEGMENTS = 4
-ROWS = 20000
+#: Hops of a second or two; between two of a session lie 20 ms here, of commit and dispatch.
+ROWS = 32000
 EPOCHS = 2
 
 #: Each hop of one config, so that hops of a segment add up.
