@@ -53,17 +53,16 @@ class Image(Shaped):
     """
 
     def __init__(self, body: nn.Module, shape: Shape, channels_last: bool = False) -> None:
+        if not channels_last and shape[0] == 1:  # the same bytes either way
+            shape, channels_last = (*shape[1:], 1), True
         super().__init__(body, shape)
         self.channels_last = channels_last
-        channels = shape[-1] if channels_last else shape[0]
-        #: Rows come as [height, width, channels], or look the same so.
-        self._stored_so = channels_last or channels == 1
-        self._stored = shape if channels_last else (*shape[1:], shape[0])
 
     def forward(self, values: Tensor) -> Any:
-        if self._stored_so:
-            return self.body(values.reshape(len(values), *self._stored).movedim(-1, 1))
-        return self.body(values.reshape(len(values), *self.shape).contiguous(memory_format=torch.channels_last))
+        shaped = values.reshape(len(values), *self.shape)
+        if self.channels_last:
+            return self.body(shaped.movedim(-1, 1))
+        return self.body(shaped.contiguous(memory_format=torch.channels_last))
 
 
 class Tabular(nn.Module):

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import Callable, Dict, Tuple
 
 import torch
@@ -55,26 +56,18 @@ def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-def cnn() -> nn.Module:
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 28)),
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(32 * 49, 64), nn.ReLU(), nn.Linear(64, 10),
-    )  # fmt: skip
-
-
-def cnn_tuned() -> nn.Module:
+def cnn(tuned: bool = False) -> nn.Module:
+    rectified = [nn.MaxPool2d(2), nn.ReLU()] if tuned else [nn.ReLU(), nn.MaxPool2d(2)]
     module = nn.Sequential(
         nn.Unflatten(1, (1, 28)),
-        nn.Conv2d(1, 16, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(1, 16, 3, padding=1), *rectified,
+        nn.Conv2d(16, 32, 3, padding=1), *rectified,
         nn.Flatten(), nn.Linear(32 * 49, 64), nn.ReLU(), nn.Linear(64, 10),
     )  # fmt: skip
-    return module.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    return module.to(memory_format=torch.channels_last) if tuned else module  # type: ignore[call-overload]
 
 
-MODELS = {"mlp": mlp, "cnn": cnn, "cnn_tuned": cnn_tuned}
+MODELS: Dict[str, Callable[[], nn.Module]] = {"mlp": mlp, "cnn": cnn, "cnn_tuned": partial(cnn, tuned=True)}
 
 
 def images(rows: int) -> Tuple[Tensor, Tensor]:

@@ -12,6 +12,9 @@ from experiments.settings import Asked
 from experiments.workloads.base import Size
 from experiments.workloads.registry import find
 
+#: Baselines, each measured with some sets of options.
+Ways = Dict[str, List[Dict[str, Any]]]
+
 
 @dataclass(frozen=True)
 class Settings(Asked):
@@ -27,10 +30,9 @@ class Settings(Asked):
     #: drifts within minutes. Of the turns the fastest of each counts.
     compare_warm: List[str]
     turns: int
-    #: Baselines with their options.
-    contenders: Dict[str, Dict[str, Any]]
-    #: Those that are measured once, with each of these options.
-    baselines: Dict[str, List[Dict[str, Any]]]
+    contenders: Ways
+    #: Those that are measured once.
+    baselines: Ways
 
 
 def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
@@ -39,9 +41,7 @@ def measure(bench: Bench, asked: Settings) -> Iterator[Row]:
         grid = bench.grid(workload, size, find(workload).configs("grid"), asked.epochs)
         for repeat in range(1, asked.repeats + 1):
             yield from _strategies(bench, asked, grid, repeat)
-            for name, settings in asked.baselines.items():
-                for options in settings:
-                    yield from _baseline(bench, asked, grid, name, options, repeat)
+            yield from _baselines(bench, asked, grid, asked.baselines, repeat)
 
 
 def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Iterator[Row]:
@@ -53,11 +53,10 @@ def _strategies(bench: Bench, asked: Settings, grid: Grid, repeat: int) -> Itera
                 yield from bench.tried(strategy, partial(fit, variant, repeat))
                 for turn in range(1, again * asked.turns + 1):
                     yield from bench.tried(strategy, partial(fit, "warm", turn))
-                    for name, given in asked.contenders.items():
-                        yield from _baseline(bench, asked, grid, name, given, turn)
+                    yield from _baselines(bench, asked, grid, asked.contenders, turn)
 
 
-def _baseline(
-    bench: Bench, asked: Settings, grid: Grid, name: str, options: Dict[str, Any], repeat: int
-) -> Iterator[Row]:
-    yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, options, repeat))
+def _baselines(bench: Bench, asked: Settings, grid: Grid, ways: Ways, repeat: int) -> Iterator[Row]:
+    for name, settings in ways.items():
+        for options in settings:
+            yield from bench.tried(name, partial(bench.baseline, grid, name, asked.segments, options, repeat))
